@@ -1,0 +1,1 @@
+//! Placeholder door, replaced as the crate is written.
