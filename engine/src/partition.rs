@@ -1,0 +1,1 @@
+//! The partition as a state machine.
