@@ -1,1 +1,4 @@
-//! Placeholder door, replaced as the crate is written.
+//! What the tools, the demo and the tests of the workspace share.
+#![forbid(unsafe_code)]
+
+pub mod testbed;
