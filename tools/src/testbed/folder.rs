@@ -14,7 +14,7 @@
 use super::error::{Result, TestbedError, file};
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -72,6 +72,7 @@ impl Folder {
         let base = std::env::temp_dir();
         let folder = tempfile::Builder::new()
             .prefix("conductor-")
+            .permissions(fs::Permissions::from_mode(0o700))
             .tempdir()
             .map_err(file("make a folder in", base))?;
         let mut keeper = Command::new("/bin/sh")

@@ -2,15 +2,16 @@
 //!
 //! Binding port 0 and letting go again is a race that tests on two cores do lose: between the two
 //! steps the kernel gives the same port to another test, or to an outgoing connection. So ports are
-//! taken below the range that the kernel uses for outgoing connections, and each is held by a lock
-//! on a file of its name in a folder that all test beds of this user share. The lock goes with the
-//! process, however it ends.
+//! taken below the range that the kernel uses for outgoing connections, and each is held by a
+//! socket in the abstract name space, whose name is the port's. Such a name is taken by one process
+//! at a time, reaches as far as the ports themselves do, leaves no file, and goes with the process
+//! however that ends.
 
-use super::error::{Result, TestbedError, file};
-use std::fs::{self, File};
+use super::error::{Result, TestbedError};
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::PathBuf;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
 
 /// Above the ports that RabbitMQ (15672) and most others have by default.
 const FIRST: u16 = 17_000;
@@ -23,13 +24,12 @@ const KEPT_FREE: [u16; 2] = [25_672, 26_379];
 #[derive(Debug)]
 pub struct Port {
     number: u16,
-    _lock: File,
+    _held: UnixListener,
 }
 
 impl Port {
     /// Takes a free port.
     pub fn take() -> Result<Self> {
-        let folder = shared_folder()?;
         let last = last_port();
         let width = u32::from(last - FIRST) + 1;
         let start = fastrand::u32(0..width);
@@ -39,23 +39,21 @@ impl Port {
             if KEPT_FREE.contains(&number) {
                 continue;
             }
-            if let Some(port) = Self::try_take(&folder, number)? {
+            if let Some(port) = Self::try_take(number) {
                 return Ok(port);
             }
         }
         Err(TestbedError::NoPort { first: FIRST, last })
     }
 
-    fn try_take(folder: &std::path::Path, number: u16) -> Result<Option<Self>> {
-        let path = folder.join(number.to_string());
-        let lock = File::create(&path).map_err(file("make", &path))?;
-        if lock.try_lock().is_err() || TcpListener::bind(address(number)).is_err() {
-            return Ok(None);
-        }
-        Ok(Some(Self {
+    fn try_take(number: u16) -> Option<Self> {
+        let name = UnixAddress::from_abstract_name(format!("conductor-port-{number}")).ok()?;
+        let held = UnixListener::bind_addr(&name).ok()?;
+        TcpListener::bind(address(number)).ok()?;
+        Some(Self {
             number,
-            _lock: lock,
-        }))
+            _held: held,
+        })
     }
 
     /// Its number.
@@ -87,27 +85,6 @@ fn last_port() -> u16 {
     }
 }
 
-/// The folder of the lock files. Another user's folder of that name is not used: the name is easy
-/// to guess, and what it leads to would be theirs to choose.
-fn shared_folder() -> Result<PathBuf> {
-    let own = fs::metadata("/proc/self")
-        .map_err(file("read", "/proc/self"))?
-        .uid();
-    let path = std::env::temp_dir().join(format!("conductor-ports-{own}"));
-    match fs::DirBuilder::new().mode(0o700).create(&path) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            return Err(file("make", &path)(error));
-        }
-        _ => {}
-    }
-    let found = fs::symlink_metadata(&path).map_err(file("read", &path))?;
-    if !found.is_dir() || found.uid() != own {
-        let reason = std::io::Error::other("it belongs to somebody else");
-        return Err(file("use", &path)(reason));
-    }
-    Ok(path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,15 +103,10 @@ mod tests {
     #[test]
     fn a_port_in_use_or_held_is_not_given() {
         let held = Port::take().expect("a port");
-        let folder = shared_folder().expect("the folder");
-        assert!(
-            Port::try_take(&folder, held.number())
-                .expect("no error")
-                .is_none()
-        );
+        assert!(Port::try_take(held.number()).is_none());
         let number = held.number();
         drop(held);
         let _listening = TcpListener::bind(address(number)).expect("the port is free");
-        assert!(Port::try_take(&folder, number).expect("no error").is_none());
+        assert!(Port::try_take(number).is_none());
     }
 }
