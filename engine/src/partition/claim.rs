@@ -1,0 +1,185 @@
+//! Taking ownership, on the first delivery of a new channel and never before.
+//!
+//! The order is what makes it safe: the epoch is raised, so that an earlier owner can no longer
+//! commit; that write is waited for on two disks, so that everything before it is there too; then
+//! the book is read; then the epoch is watched and must still be ours. Until that last step nothing
+//! that was read is judged, because a newer owner may be writing.
+
+use super::load::Loaded;
+use super::{
+    Action, Confirmed, Epoch, Group, HaltRecord, Loader, Note, Owner, Partition, Phase, StoreEvent,
+};
+use crate::matching::Matcher;
+use crate::violation::Violation;
+
+/// How far taking ownership has come.
+#[derive(Debug)]
+pub(super) enum Claim {
+    /// The store is being found and checked.
+    Connecting,
+    /// The epoch is being raised.
+    Raising,
+    /// The raised epoch is on its way to the disks.
+    Waiting {
+        epoch: Epoch,
+        problem: Option<String>,
+    },
+    /// The book is being read.
+    Loading { epoch: Epoch, loader: Box<Loader> },
+    /// The epoch is being read again.
+    Watching { epoch: Epoch, loaded: Box<Loaded> },
+}
+
+impl Partition {
+    pub(super) fn begin_claim(&mut self) {
+        self.phase = Phase::Claiming(Claim::Connecting);
+        self.act(Action::Connect { first: false });
+    }
+
+    pub(super) fn claiming(&mut self, event: StoreEvent) {
+        let Phase::Claiming(claim) = std::mem::replace(&mut self.phase, Phase::New) else {
+            return;
+        };
+        match event {
+            StoreEvent::Lost(reason) => return self.doubt(reason),
+            StoreEvent::Unavailable(reason) | StoreEvent::Full(reason) => {
+                return self.pause(reason);
+            }
+            StoreEvent::Misconfigured(line) => return self.refuse(line),
+            _ => {}
+        }
+        self.claim_step(claim, event);
+    }
+
+    fn claim_step(&mut self, claim: Claim, event: StoreEvent) {
+        match (claim, event) {
+            (Claim::Connecting, StoreEvent::Connected(guards)) => {
+                if self.accept_guards(guards).is_some() {
+                    self.phase = Phase::Claiming(Claim::Raising);
+                    self.act(Action::RaiseEpoch);
+                }
+            }
+            (Claim::Raising, StoreEvent::EpochRaised(epoch)) => self.await_barrier(epoch, None),
+            (Claim::Waiting { epoch, .. }, StoreEvent::Confirmed(confirmed)) => {
+                match self.shortfall(confirmed) {
+                    None => self.load(epoch),
+                    problem => self.await_barrier(epoch, problem),
+                }
+            }
+            (Claim::Loading { epoch, mut loader }, StoreEvent::Page(page)) => {
+                loader.page(page);
+                self.phase = Phase::Claiming(Claim::Loading { epoch, loader });
+            }
+            (Claim::Loading { epoch, loader }, StoreEvent::LoadComplete { cursor, remembered }) => {
+                let loaded = Box::new(loader.finish(cursor, remembered));
+                self.phase = Phase::Claiming(Claim::Watching { epoch, loaded });
+                self.act(Action::WatchEpoch);
+            }
+            (Claim::Watching { epoch, loaded }, StoreEvent::EpochSeen(seen)) => {
+                if seen == Some(epoch) {
+                    self.judge_loaded(epoch, *loaded);
+                } else {
+                    self.doubt("another instance took the partition over while it loaded".into());
+                }
+            }
+            (claim, _) => self.phase = Phase::Claiming(claim),
+        }
+    }
+
+    fn await_barrier(&mut self, epoch: Epoch, problem: Option<String>) {
+        if self.settings.durability.is_none() {
+            return self.load(epoch);
+        }
+        if let Some(reason) = &problem {
+            self.note(Note::NotDurable {
+                reason: reason.clone(),
+            });
+        }
+        self.phase = Phase::Claiming(Claim::Waiting { epoch, problem });
+        self.act(Action::AwaitDisks);
+    }
+
+    fn load(&mut self, epoch: Epoch) {
+        let loader = Box::new(Loader::new(
+            self.settings.cell.clone(),
+            self.settings.hash_seed,
+        ));
+        self.phase = Phase::Claiming(Claim::Loading { epoch, loader });
+        let remember = self
+            .seen_durable
+            .command
+            .clone()
+            .filter(|_| self.settings.results_kept);
+        self.act(Action::Load { remember });
+    }
+
+    fn judge_loaded(&mut self, epoch: Epoch, loaded: Loaded) {
+        self.epoch = Some(epoch);
+        if let Err(violation) = self
+            .check_not_gone_back(&loaded)
+            .and_then(|()| loaded.audit())
+        {
+            return self.begin_halt(HaltRecord {
+                reason: violation.to_string(),
+                command: None,
+                epoch,
+            });
+        }
+        self.tries = 0;
+        self.counters.claims += 1;
+        self.note(Note::Claimed {
+            epoch,
+            orders: loaded.orders(),
+            skipped: loaded.skipped(),
+            rewritten: loaded.rewrites().len(),
+            sequence: loaded.cursor().sequence,
+        });
+        for member in loaded.skipped_members() {
+            self.note(Note::SkippedMember {
+                member: member.clone(),
+            });
+        }
+        self.counters.skipped_members = loaded.skipped() as u64;
+        let (book, cursor, rewrites) = loaded.into_parts();
+        let rewritten = (!rewrites.is_empty()).then(|| Group::of_rewrites(rewrites, &cursor));
+        self.seen_durable = cursor.clone();
+        let matcher = Matcher::new(self.settings.cell.clone(), book, cursor);
+        self.phase = Phase::Owner(Box::new(Owner::new(epoch, matcher, rewritten)));
+        self.proceed();
+    }
+
+    /// A store that has forgotten what it confirmed to this process has lost acknowledged work.
+    fn check_not_gone_back(&self, loaded: &Loaded) -> Result<(), Violation> {
+        let (found, seen) = (loaded.cursor().sequence, self.seen_durable.sequence);
+        if found < seen {
+            let detail =
+                format!("its last sequence is {found}, but this process saw {seen} on its disks");
+            return Err(Violation::StoreWentBack { detail });
+        }
+        match &self.seen_durable.command {
+            Some(command) if self.settings.results_kept && !loaded.remembered() => {
+                let detail = format!("the record of command {command} is not there");
+                Err(Violation::StoreWentBack { detail })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What is missing for durability, in a sentence; `None` when nothing is.
+    pub(super) fn shortfall(&self, confirmed: Confirmed) -> Option<String> {
+        let needed = self.settings.durability?;
+        if !confirmed.primary_disk {
+            return Some("the primary has not written to its disk in time".to_owned());
+        }
+        if confirmed.replica_disks < needed.replicas
+            || confirmed.replicas_in_memory < needed.replicas
+        {
+            return Some(format!(
+                "{} of {} replicas confirmed on disk; bring the missing ones back",
+                confirmed.replica_disks.min(confirmed.replicas_in_memory),
+                needed.replicas
+            ));
+        }
+        None
+    }
+}
