@@ -1,0 +1,21 @@
+#!/bin/sh
+# Starts RabbitMQ with one user whose password comes from a secret.
+#
+# The user is made when the broker's database is made, with the rights that a cell needs: its own
+# queues and exchanges, and the default exchange for replies. Change the password later
+# with "rabbitmqctl change_password".
+set -eu
+umask 027
+cat > /etc/rabbitmq/conf.d/20-cell.conf <<CONF
+default_user = conductor
+default_pass = $(tr -d '\r\n' < /run/secrets/rabbitmq_password)
+default_user_tags.administrator = false
+default_user_tags.monitoring = true
+default_permissions.configure = ^matching[.:].*
+default_permissions.read = ^matching[.:].*
+default_permissions.write = ^(matching[.:].*|amq[.]default)$
+# A cell that waits for its replica keeps its deliveries; the broker must not take them away.
+consumer_timeout = 86400000
+CONF
+chown rabbitmq:rabbitmq /etc/rabbitmq/conf.d/20-cell.conf
+exec docker-entrypoint.sh rabbitmq-server
