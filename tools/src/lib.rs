@@ -1,4 +1,7 @@
 //! What the tools, the demo and the tests of the workspace share.
 #![forbid(unsafe_code)]
 
+pub mod cell;
+pub mod replay;
 pub mod testbed;
+pub mod trace;

@@ -1,0 +1,108 @@
+//! The command line `cell`: run, drive and look after a cell.
+//!
+//! Each command is a module with its arguments (a clap `Args` struct) and one function
+//! `run(args, output)`. What a command found goes to stdout through [`Output`], as text or, with
+//! `--json`, as JSON; everything else it has to say goes to stderr. A command never prints past
+//! `Output`, and never decides how the process ends but by what it returns.
+
+mod output;
+mod progress;
+mod replay;
+
+pub use output::Output;
+pub use progress::Progress;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Exit code of a command that did what it was asked to do.
+pub const EXIT_DONE: u8 = 0;
+/// Exit code of a command that failed, or that found a difference it was asked to look for.
+pub const EXIT_FAILED: u8 = 1;
+/// Exit code of a command line that cannot be understood; clap ends the process with it.
+pub const EXIT_USAGE: u8 = 2;
+/// Exit code of settings that must be changed first (`EX_CONFIG`).
+pub const EXIT_CONFIGURATION: u8 = 78;
+
+const ABOUT: &str = "Run, drive and look after a matching cell.";
+const LONG_ABOUT: &str = "\
+Run, drive and look after a matching cell.
+
+Results go to stdout, everything else to stderr. `--json` turns the result of any command into
+JSON, so that it can be read by a program.";
+const AFTER_HELP: &str = "\
+Exit codes:
+  0   done
+  1   failed, or a difference was found; the line on stderr says what to change
+  2   the command line cannot be understood
+  78  the settings must be changed first";
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(name = "cell", version, about = ABOUT, long_about = LONG_ABOUT, after_help = AFTER_HELP)]
+struct CommandLine {
+    /// Print the result as JSON on stdout
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Every command, in the order in which help lists them.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Replay(replay::Args),
+}
+
+impl Command {
+    fn run(&self, output: &Output) -> anyhow::Result<ExitCode> {
+        match self {
+            Command::Replay(args) => replay::run(args, output),
+        }
+    }
+}
+
+/// Reads the process's arguments and runs the command that they name.
+pub fn main() -> ExitCode {
+    let line = CommandLine::parse();
+    let output = Output::new(line.json);
+    match line.command.run(&output) {
+        Ok(code) => code,
+        Err(error) => failed(&error, &output),
+    }
+}
+
+/// Says what went wrong in one line, and which kind of wrong it was.
+fn failed(error: &anyhow::Error, output: &Output) -> ExitCode {
+    if output::reader_left(error) {
+        return ExitCode::from(EXIT_DONE);
+    }
+    output.note(format_args!("error: {error:#}"));
+    let of_settings =
+        |cause: &(dyn std::error::Error + 'static)| cause.is::<conductor_config::ConfigError>();
+    ExitCode::from(if error.chain().any(of_settings) {
+        EXIT_CONFIGURATION
+    } else {
+        EXIT_FAILED
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_contradicts_itself_nowhere() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_an_example() {
+        for command in CommandLine::command().get_subcommands_mut() {
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("cell "), "{help}");
+            assert!(help.contains("Example"), "{help}");
+        }
+    }
+}
