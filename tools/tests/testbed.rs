@@ -1,9 +1,10 @@
 //! The private servers themselves, with the real programs: they come up as a cell needs them, they
 //! obey, and nothing of them is left, whatever ends their owner.
 
+use conductor_config::{Settings, Sources, StoreAddress};
 use conductor_tools::testbed::{
     CellServers, Direction, Folder, HoldProxy, Launch, Layout, Process, Rabbit, RabbitOptions,
-    Valkey, ValkeyOptions, wait_for,
+    StoreAddresses, Valkey, ValkeyOptions, wait_for,
 };
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -66,7 +67,7 @@ fn a_cell_with_everything_comes_up_and_goes() {
         }
     }
     secrets_are_private(&folder);
-    assert!(cell.settings_file().is_file());
+    the_settings_lead_to_the_servers(&cell);
 
     drop(cell);
     assert!(!folder.exists(), "the folder is gone");
@@ -83,6 +84,47 @@ fn a_write_is_on_both_disks(primary: &Valkey) {
     let reached: (u32, u32) =
         ask(&mut connection, &["WAITAOF", "1", "1", "5000"]).expect("WAITAOF");
     assert_eq!(reached, (1, 1));
+}
+
+/// The settings file is read by our own rules, in both forms.
+fn the_settings_lead_to_the_servers(cell: &CellServers) {
+    let load = |file: &Path| {
+        let sources = Sources {
+            file: Some(file.to_owned()),
+            ..Sources::default()
+        };
+        Settings::load(&sources).expect("the settings are good")
+    };
+    let settings = load(cell.settings_file());
+    let broker = &settings.broker;
+    assert_eq!(
+        format!("{}:{}", broker.host, broker.port),
+        cell.rabbit().address().to_string()
+    );
+    assert_eq!(broker.password.expose(), cell.rabbit().password());
+    let login = settings
+        .store_login
+        .as_ref()
+        .expect("a log-in for the stores");
+    assert_eq!(login.password.expose(), cell.store_users().conductor);
+    let watched = |store: &StoreAddress| matches!(store, StoreAddress::Sentinel { .. });
+    assert!(
+        settings
+            .partitions
+            .iter()
+            .all(|partition| watched(&partition.store))
+    );
+
+    let addresses: Vec<_> = (0..cell.partitions())
+        .map(|number| cell.store(number).primary.address())
+        .collect();
+    let mut direct = cell.settings();
+    direct.stores = StoreAddresses::Direct(addresses.clone());
+    let settings = load(&direct.write("direct.toml").expect("it can be written"));
+    for (partition, address) in settings.partitions.iter().zip(addresses) {
+        let (host, port) = (address.ip().to_string(), address.port());
+        assert_eq!(partition.store, StoreAddress::Direct { host, port });
+    }
 }
 
 /// Every file that may hold a password is closed to others, and so is the folder.
