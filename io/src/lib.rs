@@ -5,6 +5,7 @@
 //! connections. `mailbox` and `messages` are what crosses between cores.
 #![forbid(unsafe_code)]
 
+pub mod amqp;
 pub mod keys;
 pub mod mailbox;
 pub mod messages;
