@@ -11,7 +11,7 @@
 //!
 //! [`CellServers::start`] gives the servers of a whole cell; [`CellServers::conductor`] and
 //! [`CellServers::outbox`] start our binaries on them, which must have been built before (see
-//! [`binary`]). [`Valkey`], [`Sentinels`] and [`Rabbit`] start single servers, and [`HoldProxy`]
+//! [`mod@binary`]). [`Valkey`], [`Sentinels`] and [`Rabbit`] start single servers, and [`HoldProxy`]
 //! delays what passes between two of them.
 
 pub mod amqp;
