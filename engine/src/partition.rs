@@ -6,7 +6,7 @@
 //! seen to be ours; nothing is replied to or acknowledged before it is durable; and on any doubt
 //! everything in memory is dropped and ownership is taken anew.
 //!
-//! [`Phase`] says where a partition stands. `claim` takes ownership, `group` runs the command path,
+//! A phase says where a partition stands. `claim` takes ownership, `group` runs the command path,
 //! `halt` stops for good, `load` rebuilds the book.
 
 mod claim;
@@ -129,6 +129,8 @@ pub enum Input {
         /// What it turned out to be.
         incoming: Incoming,
     },
+    /// Every message that had arrived was handed in: a group may be formed.
+    CaughtUp,
     /// The parking queue has confirmed a message.
     Parked(Generation, Tag),
     /// Something came of the store.
@@ -391,6 +393,7 @@ impl Partition {
             } => {
                 self.delivery(generation, tag, incoming);
             }
+            Input::CaughtUp => self.proceed(),
             Input::Parked(generation, tag) => {
                 if self.generation == Some(generation) {
                     self.settle(tag);
@@ -458,10 +461,8 @@ impl Partition {
         } else {
             self.collected.push_back(Collected { tag, incoming });
         }
-        match self.phase {
-            Phase::Standby => self.begin_claim(),
-            Phase::Owner(_) => self.proceed(),
-            _ => {}
+        if let Phase::Standby = self.phase {
+            self.begin_claim();
         }
     }
 

@@ -100,6 +100,8 @@ pub struct Settled {
 /// full.
 #[derive(Debug)]
 pub struct ReplyOut {
+    /// Whose command it answers.
+    pub partition: PartitionId,
     /// Where to.
     pub address: ReplyAddress,
     /// The canonical bytes.

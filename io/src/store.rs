@@ -10,4 +10,4 @@ mod link;
 pub mod meta;
 pub mod over_tokio;
 
-pub use link::{Link, LinkError};
+pub use link::{Link, LinkError, is_out_of_memory, unexpected};

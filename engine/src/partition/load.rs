@@ -8,11 +8,11 @@
 
 use crate::book::{Book, FastBook, RestingOrder};
 use crate::command::Side;
-use crate::ids::{OrderId, PairId, Timestamp, UserId};
+use crate::ids::PairId;
 use crate::limits::PRIORITY_PER_MILLISECOND;
 use crate::matching::{Cell, audit};
 use crate::staging::{Cursor, Write};
-use crate::units::{Decimal, PairDecimals, Quantity};
+use crate::units::PairDecimals;
 use crate::violation::Violation;
 use hashbrown::HashSet;
 use std::sync::Arc;
@@ -46,6 +46,8 @@ pub struct LoadedMember {
 pub enum Record {
     /// There is none.
     Missing,
+    /// It is another order's.
+    Foreign,
     /// It is there and is no order.
     Unreadable(String),
     /// An order.
@@ -55,26 +57,10 @@ pub enum Record {
 /// An order's record as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredOrder {
-    /// The producer's name for it.
-    pub id: OrderId,
-    /// Whose it is.
-    pub user: Option<UserId>,
-    /// Its pair.
-    pub pair: PairId,
-    /// Its side.
-    pub side: Side,
-    /// Its price.
-    pub price: Decimal,
-    /// What it was placed with, or last amended to.
-    pub volume: Decimal,
-    /// What it has left.
-    pub remaining: Decimal,
-    /// Quote volume that it has traded.
-    pub quote_volume: Decimal,
-    /// Its decimals.
+    /// The order as it rests; its place in time counts only where `priority` is given.
+    pub order: RestingOrder,
+    /// The decimals it was written for.
     pub decimals: PairDecimals,
-    /// The producer's time.
-    pub timestamp: Timestamp,
     /// Its place in time; records from before our encoding have none.
     pub priority: Option<u64>,
 }
@@ -144,6 +130,14 @@ impl Loader {
                     .push(format!("{}:{}: no record", side.name(), found.member));
                 return Ok(());
             }
+            Record::Foreign => {
+                self.skipped.push(format!(
+                    "{}:{}: another order's record",
+                    side.name(),
+                    found.member
+                ));
+                return Ok(());
+            }
             Record::Unreadable(detail) => {
                 return Err(Violation::UnreadableRecord {
                     order: found.member,
@@ -151,7 +145,7 @@ impl Loader {
                 });
             }
         };
-        if stored.pair != pair || stored.side != side {
+        if stored.order.pair != pair || stored.order.side != side {
             self.skipped.push(format!(
                 "{}:{}: other side or pair",
                 side.name(),
@@ -160,7 +154,7 @@ impl Loader {
             return Ok(());
         }
         let decimals = self.pair_decimals(pair, &stored)?;
-        let order = resting(&stored, decimals)?;
+        let mut order = stored.order;
         if let Some(standing) = self.book.order(&order.id) {
             // A second member of an order that is placed already.
             let order = Arc::new(standing.clone());
@@ -177,6 +171,7 @@ impl Loader {
                 Ok(())
             }
             Some(priority) => {
+                order.priority = priority;
                 if found.priority != Some(priority) {
                     self.rewrites.push(Write::Rewrite {
                         member: found.member,
@@ -198,7 +193,7 @@ impl Loader {
         match self.book.decimals(pair) {
             Some(decimals) if decimals == stored.decimals => Ok(decimals),
             Some(_) => Err(Violation::DecimalsDiffer {
-                order: stored.id.clone(),
+                order: stored.order.id.clone(),
                 pair,
             }),
             None => {
@@ -315,32 +310,3 @@ impl Loaded {
 
 /// Skipped members that are named in the log; all are counted.
 const SKIPPED_TOLD_MAX: usize = 20;
-
-fn resting(stored: &StoredOrder, decimals: PairDecimals) -> Result<RestingOrder, Violation> {
-    let unreadable = |what: &'static str| {
-        let (order, detail) = (stored.id.to_string(), format!("its {what} is out of range"));
-        move |_| Violation::UnreadableRecord { order, detail }
-    };
-    let volume: Quantity = stored
-        .volume
-        .quantity(decimals)
-        .map_err(unreadable("volume"))?;
-    Ok(RestingOrder {
-        id: stored.id.clone(),
-        user: stored.user.clone(),
-        pair: stored.pair,
-        side: stored.side,
-        price: stored.price.price(decimals).map_err(unreadable("price"))?,
-        volume,
-        remaining: stored
-            .remaining
-            .quantity(decimals)
-            .map_err(unreadable("remaining volume"))?,
-        quote_volume: stored
-            .quote_volume
-            .quote(decimals)
-            .map_err(unreadable("quote volume"))?,
-        priority: stored.priority.unwrap_or(0),
-        timestamp: stored.timestamp,
-    })
-}

@@ -1,11 +1,9 @@
-//! The records about a cell itself: its topology, its halt and its cursor.
+//! The records about a cell itself: its topology and its halt.
 
 use super::link::{Link, LinkError, unexpected};
 use crate::keys::Keys;
 use crate::resp::Reply;
-use conductor_engine::CommandId;
 use conductor_engine::partition::{Guards, HaltRecord, Topology};
-use conductor_engine::staging::Cursor;
 use futures_lite::{AsyncRead, AsyncWrite};
 
 /// Reads topology, halt and the length of the event stream.
@@ -68,23 +66,4 @@ fn halted(hash: &Reply) -> Option<HaltRecord> {
         command: field(hash, "command").map(str::to_owned),
         epoch: field(hash, "epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or(0),
     })
-}
-
-/// Where the store stands; an absent cursor is the very beginning.
-///
-/// # Errors
-/// A sentence when a field cannot be read.
-pub fn cursor(hash: &Reply) -> Result<Cursor, String> {
-    if hash.elements().is_none_or(<[Reply]>::is_empty) {
-        return Ok(Cursor::default());
-    }
-    let number = |name: &str| {
-        let text = field(hash, name).ok_or_else(|| format!("it has no {name}"))?;
-        text.parse::<u64>().map_err(|_| format!("its {name} is no number"))
-    };
-    let command = match field(hash, "commandId") {
-        None | Some("") => None,
-        Some(text) => Some(CommandId::new(text).map_err(|why| format!("its commandId {why}"))?),
-    };
-    Ok(Cursor { sequence: number("sequence")?, priority: number("priority")?, command })
 }
