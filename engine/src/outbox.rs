@@ -7,6 +7,8 @@
 //! is on enough disks: the event is then there too, and cannot be lost by a failover.
 //!
 //! Nothing is published past a failure, and only what lies before the first failure is deleted.
+//! What was open when one failed comes again, so after a failure one event is tried alone before
+//! the window opens: an event that nobody takes does not repeat a window of others at every try.
 //! The lease only saves work: it is no fence, and nothing here relies on it for order.
 
 use crate::limits::{OUTBOX_BACKOFF_MS_MAX, OUTBOX_BACKOFF_MS_MIN};
@@ -55,7 +57,7 @@ pub enum Input {
     BrokerReady,
     /// The broker is gone; unconfirmed publications have failed.
     BrokerLost(String),
-    /// Whether the lease was taken.
+    /// Whether the lease was taken, or was renewed by a further wait for disks.
     Lease(bool),
     /// A read came back; its wait is still under way.
     Read(Batch),
@@ -69,8 +71,8 @@ pub enum Input {
     Refused(usize, String),
     /// Entries that are no events are in the dead letters.
     DeadLettered,
-    /// The failed tries are counted.
-    AttemptsCounted,
+    /// What was confirmed is deleted, and the failed tries are counted.
+    Settled,
     /// The pause is over.
     PauseOver,
     /// The process is to end.
@@ -88,7 +90,7 @@ pub enum Action {
     ConnectBroker,
     /// Take the lease, unless another worker has it.
     TakeLease,
-    /// Give the lease up.
+    /// Give the lease up; on a connection of its own where the other was lost.
     ReleaseLease,
     /// Delete what was confirmed with its attempts, read from the head, renew the lease, and wait
     /// for disks: one packet.
@@ -98,7 +100,7 @@ pub enum Action {
         /// Entries to read.
         count: usize,
     },
-    /// Wait for disks again on the same connection.
+    /// Renew the lease and wait for disks again, on the same connection.
     AwaitDisks,
     /// Wait until the stream has an entry, for a second at most.
     AwaitEvents,
@@ -106,8 +108,13 @@ pub enum Action {
     Publish(usize),
     /// Move the entries at these places to the dead letters, each with its reason.
     DeadLetter(Vec<(usize, String)>),
-    /// Count one more failed try of these events.
-    CountAttempts(Vec<String>),
+    /// Delete what was confirmed before a failure, and count one more try of what failed.
+    Settle {
+        /// Entries to delete, with their event ids.
+        delete: Vec<(String, String)>,
+        /// The event that failed, where it was one event's failure.
+        failed: Option<String>,
+    },
     /// Report when about this many milliseconds are over; the driver adds jitter.
     Pause(u64),
     /// Tell the operator.
@@ -176,7 +183,7 @@ enum Phase {
     Idling,
     Publishing,
     DeadLettering,
-    Counting,
+    Settling,
     Pausing,
     Stopped,
 }
@@ -203,7 +210,14 @@ struct Work {
     confirmed: Vec<bool>,
     next: usize,
     unconfirmed: usize,
-    failed: Option<usize>,
+    failure: Option<Failure>,
+}
+
+/// The first publication of a batch that failed.
+#[derive(Debug)]
+struct Failure {
+    place: usize,
+    reason: String,
 }
 
 /// The machine.
@@ -214,6 +228,8 @@ pub struct Outbox {
     actions: Vec<Action>,
     work: Work,
     read: Option<Batch>,
+    /// Entries on their way to the dead letters, each with its reason.
+    foreign: Vec<(String, String)>,
     delete: Vec<(String, String)>,
     lease: bool,
     store: bool,
@@ -234,6 +250,7 @@ impl Outbox {
             actions: Vec::new(),
             work: Work::default(),
             read: None,
+            foreign: Vec::new(),
             delete: Vec::new(),
             lease: false,
             store: false,
@@ -291,14 +308,14 @@ impl Outbox {
             Input::Lease(taken) => self.lease_answered(taken),
             Input::Read(batch) => self.read_answered(batch),
             Input::Confirmed(confirmed) => self.confirmed(confirmed),
-            Input::Awaited if self.phase == Phase::Idling => self.read(),
-            Input::Published(place) => self.published(place, None),
-            Input::Refused(place, reason) => self.published(place, Some(reason)),
-            Input::DeadLettered if self.phase == Phase::DeadLettering => self.read(),
-            Input::AttemptsCounted if self.phase == Phase::Counting => self.back_off(),
+            Input::Awaited if self.phase == Phase::Idling => self.go_on(),
+            Input::Published(place) => self.published(place),
+            Input::Refused(place, reason) => self.refused(place, reason),
+            Input::DeadLettered if self.phase == Phase::DeadLettering => self.dead_lettered(),
+            Input::Settled if self.phase == Phase::Settling => self.back_off(),
             Input::PauseOver if self.phase == Phase::Pausing => self.go_on(),
             Input::Stop => self.stop(),
-            Input::Awaited | Input::DeadLettered | Input::AttemptsCounted | Input::PauseOver => {}
+            Input::Awaited | Input::DeadLettered | Input::Settled | Input::PauseOver => {}
         }
     }
 
@@ -345,14 +362,14 @@ impl Outbox {
         if self.phase == Phase::Stopped {
             return;
         }
-        if self.stopping {
-            return self.end();
-        }
         self.store = false;
-        self.lease = false;
         self.delete.clear();
         self.forget_batch();
         self.act(Action::DisconnectStore);
+        if self.stopping {
+            return self.end();
+        }
+        self.lease = false;
         self.wait_for(format!("the store: {reason}"));
         self.back_off();
     }
@@ -367,34 +384,36 @@ impl Outbox {
     /// Unconfirmed publications have failed; what was confirmed before them is still deleted.
     fn broker_lost(&mut self, reason: String) {
         self.broker = false;
+        if self.phase == Phase::Stopped {
+            return;
+        }
+        self.wait_for(format!("the broker: {reason}"));
         match self.phase {
             Phase::Publishing => {
-                let first = self.work.confirmed.iter().position(|confirmed| !confirmed);
-                self.work.failed = first.filter(|place| *place < self.work.next);
                 self.work.unconfirmed = 0;
-                self.wait_for(format!("the broker: {reason}"));
-                self.conclude(reason);
+                self.conclude();
             }
-            Phase::ConnectingBroker => {
-                self.wait_for(format!("the broker: {reason}"));
-                self.back_off();
-            }
+            Phase::ConnectingBroker => self.back_off(),
             _ => {}
         }
     }
 
     fn lease_answered(&mut self, taken: bool) {
-        if self.phase != Phase::TakingLease {
-            return;
-        }
-        if taken {
-            self.lease = true;
-            self.counters.leases += 1;
-            self.problem = None;
-            self.act(Action::Note(Note::LeaseTaken));
-            self.read();
-        } else {
-            self.stand_by();
+        match (self.phase, &mut self.read) {
+            (Phase::Reading, Some(batch)) => batch.lease_held &= taken,
+            (Phase::TakingLease, _) if self.stopping => {
+                self.lease = taken;
+                self.end();
+            }
+            (Phase::TakingLease, _) if taken => {
+                self.lease = true;
+                self.counters.leases += 1;
+                self.problem = None;
+                self.act(Action::Note(Note::LeaseTaken));
+                self.read();
+            }
+            (Phase::TakingLease, _) => self.stand_by(),
+            _ => {}
         }
     }
 
@@ -405,6 +424,8 @@ impl Outbox {
             self.act(Action::Note(Note::LeaseLost));
         }
         self.problem = Some(reason);
+        self.failures = 0;
+        self.forget_batch();
         self.phase = Phase::Pausing;
         self.act(Action::Pause(LEASE_RETRY_MS));
     }
@@ -436,15 +457,14 @@ impl Outbox {
     }
 
     fn confirmed(&mut self, confirmed: Confirmed) {
-        if self.phase != Phase::Reading || self.read.is_none() {
-            return;
-        }
+        let Some(batch) = &self.read else { return };
         let enough = self.settings.durability.is_none_or(|needed| {
             confirmed.primary_disk
                 && confirmed.replica_disks >= needed.replicas
                 && confirmed.replicas_in_memory >= needed.replicas
         });
-        if enough {
+        // Without the lease nothing was written, so the wait says nothing and is not repeated.
+        if enough || self.stopping || !batch.lease_held {
             return self.durable();
         }
         self.counters.waits_below_policy += 1;
@@ -454,6 +474,7 @@ impl Outbox {
         self.act(Action::AwaitDisks);
     }
 
+    /// What was read may be published, if this worker is the one to do it.
     fn durable(&mut self) {
         let Some(batch) = self.read.take() else {
             return;
@@ -464,8 +485,14 @@ impl Outbox {
         if !batch.lease_held {
             return self.stand_by();
         }
-        if batch.entries.is_empty() {
+        if !self.broker {
+            return self.go_on();
+        }
+        // What was refused is still missing until the broker has taken it.
+        if self.failures == 0 || batch.entries.is_empty() {
             self.problem = None;
+        }
+        if batch.entries.is_empty() {
             self.failures = 0;
             self.phase = Phase::Idling;
             return self.act(Action::AwaitEvents);
@@ -479,12 +506,10 @@ impl Outbox {
         for (place, entry) in entries.iter().enumerate() {
             if let Err(reason) = &entry.event {
                 foreign.push((place, reason.clone()));
-                let (stream_id, reason) = (entry.stream_id.clone(), reason.clone());
-                self.act(Action::Note(Note::DeadLettered { stream_id, reason }));
+                self.foreign.push((entry.stream_id.clone(), reason.clone()));
             }
         }
         if !foreign.is_empty() {
-            self.counters.dead_lettered += foreign.len() as u64;
             self.phase = Phase::DeadLettering;
             return self.act(Action::DeadLetter(foreign));
         }
@@ -495,17 +520,26 @@ impl Outbox {
             ..Work::default()
         };
         self.phase = Phase::Publishing;
-        if self.broker {
-            self.publish();
-        } else {
-            self.conclude("the broker is not connected".to_owned());
+        self.publish();
+    }
+
+    fn dead_lettered(&mut self) {
+        for (stream_id, reason) in std::mem::take(&mut self.foreign) {
+            self.counters.dead_lettered += 1;
+            self.act(Action::Note(Note::DeadLettered { stream_id, reason }));
         }
+        self.read();
     }
 
     fn publish(&mut self) {
-        while self.work.failed.is_none()
+        let window = if self.failures == 0 {
+            self.settings.window
+        } else {
+            1
+        };
+        while self.work.failure.is_none()
             && self.work.next < self.work.entries.len()
-            && self.work.unconfirmed < self.settings.window
+            && self.work.unconfirmed < window
             && !self.stopping
         {
             let place = self.work.next;
@@ -515,84 +549,89 @@ impl Outbox {
         }
     }
 
-    fn published(&mut self, place: usize, refusal: Option<String>) {
-        if self.phase != Phase::Publishing || place >= self.work.next {
+    fn published(&mut self, place: usize) {
+        if self.is_open(place) {
+            self.work.confirmed[place] = true;
+            self.counters.published += 1;
+            self.failures = 0;
+            self.answered();
+        }
+    }
+
+    fn refused(&mut self, place: usize, reason: String) {
+        if !self.is_open(place) {
             return;
         }
-        self.work.unconfirmed = self.work.unconfirmed.saturating_sub(1);
-        match &refusal {
-            None => {
-                self.work.confirmed[place] = true;
-                self.counters.published += 1;
-            }
-            Some(reason) => {
-                let earlier = self.work.failed.is_some_and(|failed| failed <= place);
-                if !earlier {
-                    self.work.failed = Some(place);
-                }
-                let (event, reason) = (self.event_at(place), reason.clone());
-                self.act(Action::Note(Note::Refused { event, reason }));
-            }
+        let (event, said) = (self.event_at(place), reason.clone());
+        self.act(Action::Note(Note::Refused {
+            event,
+            reason: said,
+        }));
+        let earlier = self.work.failure.as_ref();
+        if earlier.is_none_or(|failure| place < failure.place) {
+            self.work.failure = Some(Failure { place, reason });
         }
+        self.answered();
+    }
+
+    /// Whether an answer for this place of the batch is still awaited.
+    fn is_open(&self, place: usize) -> bool {
+        self.phase == Phase::Publishing
+            && place < self.work.next
+            && self.work.unconfirmed > 0
+            && !self.work.confirmed[place]
+    }
+
+    fn answered(&mut self) {
+        self.work.unconfirmed -= 1;
         self.publish();
         if self.work.unconfirmed == 0 {
-            self.conclude(refusal.unwrap_or_default());
+            self.conclude();
         }
     }
 
     fn event_at(&self, place: usize) -> String {
-        let event = self
-            .work
-            .entries
-            .get(place)
-            .and_then(|entry| entry.event.as_ref().ok());
+        let entry = self.work.entries.get(place);
+        let event = entry.and_then(|entry| entry.event.as_ref().ok());
         event.cloned().unwrap_or_default()
     }
 
     /// Every publication is answered: delete what lies before the first failure, and go on or try
     /// again.
-    fn conclude(&mut self, reason: String) {
-        let good = self
-            .work
-            .confirmed
-            .iter()
-            .take_while(|confirmed| **confirmed)
-            .count();
+    fn conclude(&mut self) {
+        let taken = self.work.confirmed.iter().take_while(|taken| **taken);
+        let good = taken.count();
+        let tried = self.work.next - good;
+        let failed = (tried > 0).then(|| self.event_at(good));
+        let failure = self.work.failure.take();
         let delete = self.work.entries.drain(..good).map(|entry| {
             let event = entry.event.unwrap_or_default();
             (entry.stream_id, event)
         });
         self.delete.extend(delete);
-        let tried = self.work.next.saturating_sub(good);
-        let failed: Vec<String> = self
-            .work
-            .entries
-            .iter()
-            .take(tried.min(1))
-            .filter_map(|entry| entry.event.as_ref().ok().cloned())
-            .collect();
-        let whole = self.work.entries.is_empty();
         self.forget_batch();
-        if whole || (self.broker && failed.is_empty()) {
-            self.failures = 0;
+        if self.broker && failed.is_none() {
             self.problem = None;
             return self.read();
         }
         self.counters.retried += tried as u64;
-        if self.problem.is_none() {
+        if let Some(Failure { reason, .. }) = failure
+            && self.broker
+        {
             self.problem = Some(format!("the broker did not take an event: {reason}"));
         }
-        if failed.is_empty() {
-            self.back_off();
-        } else {
-            self.phase = Phase::Counting;
-            self.act(Action::CountAttempts(failed));
+        let delete = std::mem::take(&mut self.delete);
+        if delete.is_empty() && failed.is_none() {
+            return self.back_off();
         }
+        self.phase = Phase::Settling;
+        self.act(Action::Settle { delete, failed });
     }
 
     fn forget_batch(&mut self) {
         self.work = Work::default();
         self.read = None;
+        self.foreign.clear();
     }
 
     fn back_off(&mut self) {
@@ -605,18 +644,23 @@ impl Outbox {
         self.act(Action::Pause(doubled.min(OUTBOX_BACKOFF_MS_MAX)));
     }
 
-    /// Publications that are out are waited for, so that they need not be repeated.
+    /// What is under way and would leave something behind is waited for: publications, so that they
+    /// need not be repeated, and a lease that may just be taken.
     fn stop(&mut self) {
         self.stopping = true;
         match self.phase {
-            Phase::Publishing | Phase::Reading | Phase::DeadLettering | Phase::Counting => {}
-            Phase::Stopped => {}
+            Phase::Publishing
+            | Phase::Reading
+            | Phase::DeadLettering
+            | Phase::Settling
+            | Phase::TakingLease
+            | Phase::Stopped => {}
             _ => self.end(),
         }
     }
 
     fn end(&mut self) {
-        if self.lease && self.store {
+        if self.lease {
             self.act(Action::ReleaseLease);
         }
         self.lease = false;
