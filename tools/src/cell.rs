@@ -5,6 +5,8 @@
 //! `--json`, as JSON; everything else it has to say goes to stderr. A command never prints past
 //! `Output`, and never decides how the process ends but by what it returns.
 
+mod files;
+mod import;
 mod output;
 mod progress;
 mod replay;
@@ -52,12 +54,14 @@ struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Command {
     Replay(replay::Args),
+    Import(import::Args),
 }
 
 impl Command {
     fn run(&self, output: &Output) -> anyhow::Result<ExitCode> {
         match self {
             Command::Replay(args) => replay::run(args, output),
+            Command::Import(args) => import::run(args, output),
         }
     }
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cell;
+pub mod lobster;
 pub mod replay;
 pub mod testbed;
 pub mod trace;

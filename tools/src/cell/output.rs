@@ -4,6 +4,8 @@
 //! as `head` does, is no failure.
 
 use super::Progress;
+pub(super) use comfy_table::Table;
+use comfy_table::presets::NOTHING;
 use serde::Serialize;
 use std::fmt;
 use std::io::{self, Write};
@@ -46,6 +48,13 @@ impl Output {
     pub fn progress(&self, what: &'static str, total: Option<u64>) -> Progress {
         Progress::new(what, total)
     }
+}
+
+/// A table as all commands draw theirs: a header, and columns without lines between them.
+pub(super) fn table<const COLUMNS: usize>(header: [&str; COLUMNS]) -> Table {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header(header);
+    table
 }
 
 /// Whether a command failed only because nobody reads its stdout any more.

@@ -1,5 +1,6 @@
 //! `cell replay`: the engine alone over a trace.
 
+use super::files::{create, file, open, reading};
 use super::{EXIT_DONE, Output};
 use crate::replay::{Counts, FastReplay, NaiveReplay, Replay};
 use crate::trace::TraceReader;
@@ -7,13 +8,11 @@ use anyhow::Context;
 use conductor_engine::Book;
 use serde::Serialize;
 use std::fmt;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-const BUFFER_BYTES: usize = 1 << 16;
 const AFTER_HELP: &str = "\
 Examples:
   cell replay trace.jsonl
@@ -35,10 +34,10 @@ pub(super) struct Args {
     /// The trace to read; `-` reads stdin
     trace: PathBuf,
     /// Write every event to this file, one a line in canonical form
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file())]
     events: Option<PathBuf>,
     /// Write the final book to this file as JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file())]
     book: Option<PathBuf>,
     /// Use the slow and obvious book instead of the fast one; everything else must come out equal
     #[arg(long)]
@@ -91,29 +90,6 @@ fn replay<B: Book>(args: &Args, mut replay: Replay<B>, output: &Output) -> anyho
             .with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(Report::of(&replay, seconds))
-}
-
-fn reading(path: &Path) -> String {
-    format!("cannot read {}", path.display())
-}
-
-/// The trace, and how many bytes it has where that is known.
-fn open(path: &Path) -> anyhow::Result<(Box<dyn BufRead>, Option<u64>)> {
-    if path.as_os_str() == "-" {
-        return Ok((Box::new(io::stdin().lock()), None));
-    }
-    let file = File::open(path).with_context(|| reading(path))?;
-    let about = file.metadata().with_context(|| reading(path))?;
-    let bytes = about.is_file().then_some(about.len());
-    Ok((
-        Box::new(BufReader::with_capacity(BUFFER_BYTES, file)),
-        bytes,
-    ))
-}
-
-fn create(path: &Path) -> anyhow::Result<BufWriter<File>> {
-    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(BufWriter::with_capacity(BUFFER_BYTES, file))
 }
 
 /// What a replay came to.
