@@ -11,6 +11,9 @@ use crate::staging::Write;
 use crate::units::{Decimal, PairDecimals, Price, Quantity, UnfitDecimal};
 use crate::violation::Violation;
 
+/// More characters than any number that fits its pair has.
+const DIGITS_SHOWN_MAX: usize = 64;
+
 impl<B: Book> Turn<'_, B> {
     pub(super) fn amend(
         &mut self,
@@ -112,10 +115,16 @@ impl<B: Book> Turn<'_, B> {
     }
 }
 
+/// The number is shown as far as a sentence can bear it: somebody may write a million digits.
 fn unfit(what: &str, written: &Decimal, why: UnfitDecimal) -> Stop {
+    let mut shown = written.to_string();
+    if shown.len() > DIGITS_SHOWN_MAX {
+        shown.truncate(DIGITS_SHOWN_MAX);
+        shown.push_str("...");
+    }
     let detail = match why {
-        UnfitDecimal::Precision => format!("the {what} {written} has more decimals than the pair"),
-        UnfitDecimal::Range => format!("the {what} {written} is out of the pair's range"),
+        UnfitDecimal::Precision => format!("the {what} {shown} has more decimals than the pair"),
+        UnfitDecimal::Range => format!("the {what} {shown} is out of the pair's range"),
     };
     Stop::Refuse(Refusal::Malformed, detail)
 }
