@@ -43,7 +43,7 @@ fn config(cases: u32) -> Config {
 }
 
 proptest! {
-    #![proptest_config(config(1500))]
+    #![proptest_config(config(1000))]
 
     #[test]
     fn any_sequence_keeps_every_invariant(moves in prop::collection::vec(moves(), 1..80)) {
@@ -52,7 +52,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config(40))]
+    #![proptest_config(config(24))]
 
     /// Long enough for slots and levels to be used again many times over.
     #[test]

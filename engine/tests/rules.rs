@@ -6,7 +6,7 @@ mod support;
 use conductor_engine::book::RestingOrder;
 use conductor_engine::event::{OutcomeKind, Status};
 use conductor_engine::ids::{OrderId, PairId, PartitionId, Timestamp, UserId};
-use conductor_engine::limits::BATCH_ENTRIES_MAX;
+use conductor_engine::limits::{BATCH_ENTRIES_MAX, DETAIL_BYTES_MAX};
 use conductor_engine::matching::{Cell, audit};
 use conductor_engine::staging::Cursor;
 use conductor_engine::units::{Price, Quantity, QuoteAmount};
@@ -107,6 +107,26 @@ fn the_largest_order_trades_against_the_largest_order_exactly() {
     let expected = "9999999999999989990000000000000.01";
     assert_eq!(deal.quote_volume.to_string(), expected);
     assert!(twins.book().is_empty());
+}
+
+#[test]
+fn a_refusal_says_why_in_a_sentence_however_long_the_number_was() {
+    let mut twins = Twins::new(Cell::single());
+    send(&mut twins, Body::Place(order(&id("s"), Side::Ask, 5)));
+    let decided = send(
+        &mut twins,
+        Body::Amend {
+            order: id("s"),
+            price: Some(Decimal::parse(&"9".repeat(100_000)).expect("a decimal")),
+            volume: None,
+        },
+    );
+    let Payload::CommandRejected { detail, .. } = &decided.events[0].payload else {
+        panic!("the amend is refused")
+    };
+    let detail = detail.as_deref().expect("a sentence");
+    assert!(detail.len() <= DETAIL_BYTES_MAX, "{} bytes", detail.len());
+    assert!(detail.ends_with("is out of the pair's range"), "{detail}");
 }
 
 /// A loader reads one side after the other, and an older encoding in another order.

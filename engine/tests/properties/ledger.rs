@@ -17,6 +17,8 @@ struct Account {
     amended: Exact,
     traded: Exact,
     given_back: Exact,
+    quote: Exact,
+    volume: Exact,
     priority: u64,
 }
 
@@ -52,6 +54,7 @@ impl Ledger {
             if let_in {
                 let account = Account {
                     placed: exact(&order.volume),
+                    volume: exact(&order.volume),
                     ..Account::default()
                 };
                 let before = self.accounts.insert(order.id.clone(), account);
@@ -73,6 +76,9 @@ impl Ledger {
                 let taker = self.leg(&deal.taker, volume, &deal.taker_remaining);
                 self.bought += maker;
                 self.sold += taker;
+                for order in [&deal.maker, &deal.taker] {
+                    self.account(order).quote += exact(&deal.quote_volume);
+                }
             }
             Payload::Rested(standing) => {
                 let left = self.account(&standing.order).left();
@@ -86,6 +92,7 @@ impl Ledger {
             Payload::Amended(standing) => {
                 let account = self.account(&standing.order);
                 account.amended += exact(&standing.remaining) - account.left();
+                account.volume = exact(&standing.remaining);
                 self.priority(standing);
             }
             Payload::Closed(closed) => {
@@ -144,15 +151,20 @@ impl Ledger {
         account.unwrap_or_else(|| panic!("an event names {order}, which was never let in"))
     }
 
-    /// Whether what each order has left is what the book says.
+    /// Whether the book says of each order what its account says.
     pub(crate) fn check_against(&self, book: &FastBook) {
         for (order, account) in &self.accounts {
-            let rests = book.order(order).map(|resting| {
-                let decimals = book.decimals(resting.pair).expect("its pair has decimals");
-                exact(&Decimal::of_quantity(resting.remaining, decimals))
-            });
-            let left = Some(account.left()).filter(|left| !left.is_zero());
-            assert_eq!(rests, left, "the book and the events disagree on {order}");
+            let left = account.left();
+            let Some(resting) = book.order(order) else {
+                assert!(left.is_zero(), "{order} has {left} left and does not rest");
+                continue;
+            };
+            let decimals = book.decimals(resting.pair).expect("its pair has decimals");
+            let of = |quantity| exact(&Decimal::of_quantity(quantity, decimals));
+            let quote = exact(&Decimal::of_quote(resting.quote_volume, decimals));
+            assert_eq!(of(resting.remaining), left, "what {order} has left");
+            assert_eq!(of(resting.volume), account.volume, "the volume of {order}");
+            assert_eq!(quote, account.quote, "the quote volume of {order}");
         }
     }
 }
