@@ -10,6 +10,7 @@ mod import;
 mod output;
 mod progress;
 mod replay;
+mod workload;
 
 pub use output::Output;
 pub use progress::Progress;
@@ -55,6 +56,7 @@ struct CommandLine {
 enum Command {
     Replay(replay::Args),
     Import(import::Args),
+    Workload(workload::Args),
 }
 
 impl Command {
@@ -62,6 +64,7 @@ impl Command {
         match self {
             Command::Replay(args) => replay::run(args, output),
             Command::Import(args) => import::run(args, output),
+            Command::Workload(args) => workload::run(args, output),
         }
     }
 }

@@ -6,3 +6,4 @@ pub mod lobster;
 pub mod replay;
 pub mod testbed;
 pub mod trace;
+pub mod workload;
