@@ -11,167 +11,18 @@
 //! the window opens: an event that nobody takes does not repeat a window of others at every try.
 //! The lease only saves work: it is no fence, and nothing here relies on it for order.
 
+mod action;
+mod input;
+mod note;
+mod publish;
+
+pub use action::Action;
+pub use input::{Batch, Entry, Input, Settings};
+pub use note::Note;
+
 use crate::limits::{OUTBOX_BACKOFF_MS_MAX, OUTBOX_BACKOFF_MS_MIN};
-use crate::partition::{Confirmed, Durability};
-use std::fmt;
-
-/// What an outbox is told once.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Disks that must confirm; `None` in memory mode.
-    pub durability: Option<Durability>,
-    /// Events that are read at once.
-    pub batch: usize,
-    /// Publications that may wait for their confirm.
-    pub window: usize,
-}
-
-/// One entry of the stream. Its bytes stay with whoever reads it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// The stream's own id for it.
-    pub stream_id: String,
-    /// The event's id, or why the entry is no envelope.
-    pub event: Result<String, String>,
-}
-
-/// What one read brought.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Batch {
-    /// Entries from the head of the stream.
-    pub entries: Vec<Entry>,
-    /// Whether the lease was still this worker's, and is renewed.
-    pub lease_held: bool,
-    /// Entries in the stream.
-    pub stream_length: u64,
-}
-
-/// What an outbox is told.
-#[derive(Clone, Debug)]
-pub enum Input {
-    /// The store is connected.
-    StoreConnected,
-    /// The store is not there, or its answer is unknown.
-    StoreLost(String),
-    /// The broker takes publications.
-    BrokerReady,
-    /// The broker is gone; unconfirmed publications have failed.
-    BrokerLost(String),
-    /// Whether the lease was taken, or was renewed by a further wait for disks.
-    Lease(bool),
-    /// A read came back; its wait is still under way.
-    Read(Batch),
-    /// How many disks had confirmed when the wait ended.
-    Confirmed(Confirmed),
-    /// Entries may be there, or a second is over.
-    Awaited,
-    /// The broker confirmed the entry at this place of the batch.
-    Published(usize),
-    /// The broker refused or returned the entry at this place of the batch.
-    Refused(usize, String),
-    /// Entries that are no events are in the dead letters.
-    DeadLettered,
-    /// What was confirmed is deleted, and the failed tries are counted.
-    Settled,
-    /// The pause is over.
-    PauseOver,
-    /// The process is to end.
-    Stop,
-}
-
-/// What an outbox asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Find the primary and connect to it. Replaces any connection.
-    ConnectStore,
-    /// Drop the store's connection.
-    DisconnectStore,
-    /// Open a publishing channel.
-    ConnectBroker,
-    /// Take the lease, unless another worker has it.
-    TakeLease,
-    /// Give the lease up; on a connection of its own where the other was lost.
-    ReleaseLease,
-    /// Delete what was confirmed with its attempts, read from the head, renew the lease, and wait
-    /// for disks: one packet.
-    Read {
-        /// Entries to delete, with their event ids.
-        delete: Vec<(String, String)>,
-        /// Entries to read.
-        count: usize,
-    },
-    /// Renew the lease and wait for disks again, on the same connection.
-    AwaitDisks,
-    /// Wait until the stream has an entry, for a second at most.
-    AwaitEvents,
-    /// Publish the entry at this place of the batch.
-    Publish(usize),
-    /// Move the entries at these places to the dead letters, each with its reason.
-    DeadLetter(Vec<(usize, String)>),
-    /// Delete what was confirmed before a failure, and count one more try of what failed.
-    Settle {
-        /// Entries to delete, with their event ids.
-        delete: Vec<(String, String)>,
-        /// The event that failed, where it was one event's failure.
-        failed: Option<String>,
-    },
-    /// Report when about this many milliseconds are over; the driver adds jitter.
-    Pause(u64),
-    /// Tell the operator.
-    Note(Note),
-    /// The machine has ended.
-    Stopped,
-}
-
-/// One line for the operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
-    /// This worker drains the stream now.
-    LeaseTaken,
-    /// Another worker drains the stream.
-    LeaseLost,
-    /// What is missing.
-    Waiting {
-        /// Why.
-        reason: String,
-    },
-    /// An event could not be published.
-    Refused {
-        /// The event.
-        event: String,
-        /// The broker's words.
-        reason: String,
-    },
-    /// An entry is no event.
-    DeadLettered {
-        /// The stream's id for it.
-        stream_id: String,
-        /// Why.
-        reason: String,
-    },
-}
-
-impl fmt::Display for Note {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Note::LeaseTaken => write!(out, "lease taken, publishing"),
-            Note::LeaseLost => write!(out, "another outbox holds the lease, standing by"),
-            Note::Waiting { reason } => write!(out, "waiting: {reason}"),
-            Note::Refused { event, reason } => {
-                write!(
-                    out,
-                    "event {event} was not published and will be tried again: {reason}"
-                )
-            }
-            Note::DeadLettered { stream_id, reason } => {
-                write!(
-                    out,
-                    "entry {stream_id} is no event and went to the dead letters: {reason}"
-                )
-            }
-        }
-    }
-}
+use crate::partition::Confirmed;
+use publish::Work;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -201,23 +52,6 @@ pub struct Counters {
     pub leases: u64,
     /// Waits that ended with too few disks.
     pub waits_below_policy: u64,
-}
-
-/// The batch that is being published.
-#[derive(Debug, Default)]
-struct Work {
-    entries: Vec<Entry>,
-    confirmed: Vec<bool>,
-    next: usize,
-    unconfirmed: usize,
-    failure: Option<Failure>,
-}
-
-/// The first publication of a batch that failed.
-#[derive(Debug)]
-struct Failure {
-    place: usize,
-    reason: String,
 }
 
 /// The machine.
@@ -265,7 +99,9 @@ impl Outbox {
 
     /// Starts connecting.
     pub fn start(&mut self) {
-        self.go_on();
+        if self.phase == Phase::New {
+            self.go_on();
+        }
     }
 
     /// What is to be done now, in order.
@@ -341,6 +177,8 @@ impl Outbox {
             self.phase = Phase::ConnectingStore;
             self.act(Action::ConnectStore);
         } else if !self.broker {
+            // Another outbox may still reach a broker.
+            self.release();
             self.phase = Phase::ConnectingBroker;
             self.act(Action::ConnectBroker);
         } else if !self.lease {
@@ -500,134 +338,6 @@ impl Outbox {
         self.begin_batch(batch.entries);
     }
 
-    /// Entries that are no events leave first; the rest is read again and published.
-    fn begin_batch(&mut self, entries: Vec<Entry>) {
-        let mut foreign = Vec::new();
-        for (place, entry) in entries.iter().enumerate() {
-            if let Err(reason) = &entry.event {
-                foreign.push((place, reason.clone()));
-                self.foreign.push((entry.stream_id.clone(), reason.clone()));
-            }
-        }
-        if !foreign.is_empty() {
-            self.phase = Phase::DeadLettering;
-            return self.act(Action::DeadLetter(foreign));
-        }
-        let confirmed = vec![false; entries.len()];
-        self.work = Work {
-            entries,
-            confirmed,
-            ..Work::default()
-        };
-        self.phase = Phase::Publishing;
-        self.publish();
-    }
-
-    fn dead_lettered(&mut self) {
-        for (stream_id, reason) in std::mem::take(&mut self.foreign) {
-            self.counters.dead_lettered += 1;
-            self.act(Action::Note(Note::DeadLettered { stream_id, reason }));
-        }
-        self.read();
-    }
-
-    fn publish(&mut self) {
-        let window = if self.failures == 0 {
-            self.settings.window
-        } else {
-            1
-        };
-        while self.work.failure.is_none()
-            && self.work.next < self.work.entries.len()
-            && self.work.unconfirmed < window
-            && !self.stopping
-        {
-            let place = self.work.next;
-            self.work.next += 1;
-            self.work.unconfirmed += 1;
-            self.act(Action::Publish(place));
-        }
-    }
-
-    fn published(&mut self, place: usize) {
-        if self.is_open(place) {
-            self.work.confirmed[place] = true;
-            self.counters.published += 1;
-            self.failures = 0;
-            self.answered();
-        }
-    }
-
-    fn refused(&mut self, place: usize, reason: String) {
-        if !self.is_open(place) {
-            return;
-        }
-        let (event, said) = (self.event_at(place), reason.clone());
-        self.act(Action::Note(Note::Refused {
-            event,
-            reason: said,
-        }));
-        let earlier = self.work.failure.as_ref();
-        if earlier.is_none_or(|failure| place < failure.place) {
-            self.work.failure = Some(Failure { place, reason });
-        }
-        self.answered();
-    }
-
-    /// Whether an answer for this place of the batch is still awaited.
-    fn is_open(&self, place: usize) -> bool {
-        self.phase == Phase::Publishing
-            && place < self.work.next
-            && self.work.unconfirmed > 0
-            && !self.work.confirmed[place]
-    }
-
-    fn answered(&mut self) {
-        self.work.unconfirmed -= 1;
-        self.publish();
-        if self.work.unconfirmed == 0 {
-            self.conclude();
-        }
-    }
-
-    fn event_at(&self, place: usize) -> String {
-        let entry = self.work.entries.get(place);
-        let event = entry.and_then(|entry| entry.event.as_ref().ok());
-        event.cloned().unwrap_or_default()
-    }
-
-    /// Every publication is answered: delete what lies before the first failure, and go on or try
-    /// again.
-    fn conclude(&mut self) {
-        let taken = self.work.confirmed.iter().take_while(|taken| **taken);
-        let good = taken.count();
-        let tried = self.work.next - good;
-        let failed = (tried > 0).then(|| self.event_at(good));
-        let failure = self.work.failure.take();
-        let delete = self.work.entries.drain(..good).map(|entry| {
-            let event = entry.event.unwrap_or_default();
-            (entry.stream_id, event)
-        });
-        self.delete.extend(delete);
-        self.forget_batch();
-        if self.broker && failed.is_none() {
-            self.problem = None;
-            return self.read();
-        }
-        self.counters.retried += tried as u64;
-        if let Some(Failure { reason, .. }) = failure
-            && self.broker
-        {
-            self.problem = Some(format!("the broker did not take an event: {reason}"));
-        }
-        let delete = std::mem::take(&mut self.delete);
-        if delete.is_empty() && failed.is_none() {
-            return self.back_off();
-        }
-        self.phase = Phase::Settling;
-        self.act(Action::Settle { delete, failed });
-    }
-
     fn forget_batch(&mut self) {
         self.work = Work::default();
         self.read = None;
@@ -659,11 +369,15 @@ impl Outbox {
         }
     }
 
-    fn end(&mut self) {
+    fn release(&mut self) {
         if self.lease {
+            self.lease = false;
             self.act(Action::ReleaseLease);
         }
-        self.lease = false;
+    }
+
+    fn end(&mut self) {
+        self.release();
         self.phase = Phase::Stopped;
         self.problem = Some("the process is ending".to_owned());
         self.act(Action::Stopped);
@@ -672,3 +386,6 @@ impl Outbox {
 
 /// Between two tries to take a lease that another worker holds, in milliseconds.
 const LEASE_RETRY_MS: u64 = 1_000;
+
+#[cfg(test)]
+mod tests;
