@@ -82,6 +82,15 @@ fn the_traces_show_every_word_of_the_rules() {
     assert!(missing.is_empty(), "no trace shows {missing:?}");
 }
 
+/// A page that shows a book shows one that was run.
+#[test]
+fn the_rules_page_shows_a_trace_as_it_is() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = read(&folder.join("README.md"));
+    let trace = read(&folder.join("tests/golden/00-a-first-look.txt"));
+    assert!(page.contains(&format!("```text\n{trace}```")));
+}
+
 fn traces() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let entries = std::fs::read_dir(&folder).expect("the folder of traces");
