@@ -14,7 +14,8 @@ use std::task::{Context, Poll};
 /// The sending half; may be cloned and used from any thread.
 #[derive(Debug)]
 pub struct Sender<T> {
-    channel: ChannelSender<T>,
+    /// Taken only when the sender is dropped.
+    channel: Option<ChannelSender<T>>,
     waker: Arc<AtomicWaker>,
 }
 
@@ -38,7 +39,7 @@ pub enum Refused<T> {
 pub fn mailbox<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let (sender, receiver) = crossbeam_channel::bounded(capacity);
     let waker = Arc::new(AtomicWaker::new());
-    let sender = Sender { channel: sender, waker: Arc::clone(&waker) };
+    let sender = Sender { channel: Some(sender), waker: Arc::clone(&waker) };
     (sender, Receiver { channel: receiver, waker })
 }
 
@@ -54,7 +55,8 @@ impl<T> Sender<T> {
     /// # Errors
     /// Gives the message back when the mailbox is full or its receiver is gone.
     pub fn send(&self, message: T) -> Result<(), Refused<T>> {
-        let sent = self.channel.try_send(message).map_err(|refusal| match refusal {
+        let Some(channel) = &self.channel else { return Err(Refused::Closed(message)) };
+        let sent = channel.try_send(message).map_err(|refusal| match refusal {
             TrySendError::Full(message) => Refused::Full(message),
             TrySendError::Disconnected(message) => Refused::Closed(message),
         });
@@ -64,13 +66,15 @@ impl<T> Sender<T> {
 
     /// How many messages wait.
     pub fn depth(&self) -> usize {
-        self.channel.len()
+        self.channel.as_ref().map_or(0, ChannelSender::len)
     }
 }
 
 impl<T> Drop for Sender<T> {
-    /// The receiver may be waiting for a message that can no longer come.
+    /// The receiver may be waiting for a message that can no longer come. It is woken after the
+    /// channel has lost this sender: woken before, it would look, see a sender, and sleep for ever.
     fn drop(&mut self) {
+        self.channel = None;
         self.waker.wake();
     }
 }
