@@ -7,9 +7,12 @@
 
 mod files;
 mod import;
+mod init;
 mod output;
 mod progress;
 mod replay;
+mod send;
+mod up;
 mod workload;
 
 pub use output::Output;
@@ -57,6 +60,9 @@ enum Command {
     Replay(replay::Args),
     Import(import::Args),
     Workload(workload::Args),
+    Init(init::Args),
+    Send(send::Args),
+    Up(up::Args),
 }
 
 impl Command {
@@ -65,6 +71,9 @@ impl Command {
             Command::Replay(args) => replay::run(args, output),
             Command::Import(args) => import::run(args, output),
             Command::Workload(args) => workload::run(args, output),
+            Command::Init(args) => init::run(args, output),
+            Command::Send(args) => send::run(args, output),
+            Command::Up(args) => up::run(args, output),
         }
     }
 }

@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 pub mod cell;
+pub mod client;
 pub mod lobster;
+pub mod private_cell;
 pub mod replay;
 pub mod testbed;
 pub mod trace;

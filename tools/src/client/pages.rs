@@ -1,0 +1,91 @@
+//! Asking the admin pages of a cell's instances, of which one owns the partition.
+
+use crate::testbed::fetch;
+use serde_json::Value;
+
+/// Why the pages gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum PagesError {
+    /// Nobody answered.
+    #[error(
+        "no admin page answered at {urls}: {last}; is the process running, and is --admin right?"
+    )]
+    Silent {
+        /// Who was asked.
+        urls: String,
+        /// The last one's failure.
+        last: String,
+    },
+    /// They answered, and none could say.
+    #[error("no instance at {urls} can answer {page}: {last}")]
+    Unanswered {
+        /// Who was asked.
+        urls: String,
+        /// For what.
+        page: String,
+        /// The last answer.
+        last: String,
+    },
+}
+
+/// The admin pages of some instances.
+#[derive(Clone, Debug)]
+pub struct Pages {
+    urls: Vec<String>,
+}
+
+impl Pages {
+    /// Pages at these addresses, with or without `http://`.
+    pub fn new(urls: impl IntoIterator<Item = String>) -> Self {
+        let whole = |url: String| {
+            let url = url.trim_end_matches('/');
+            if url.starts_with("http://") {
+                url.to_owned()
+            } else {
+                format!("http://{url}")
+            }
+        };
+        Self {
+            urls: urls.into_iter().map(whole).collect(),
+        }
+    }
+
+    /// The addresses.
+    pub fn urls(&self) -> &[String] {
+        &self.urls
+    }
+
+    /// What every instance answers on a page: its status and body, or why it did not.
+    pub fn each(&self, page: &str) -> Vec<(String, Result<(u16, String), String>)> {
+        let ask = |url: &String| (url.clone(), fetch(&format!("{url}{page}")));
+        self.urls.iter().map(ask).collect()
+    }
+
+    /// The answer of the first instance that can give one, as JSON: on a page about a pair that is
+    /// the partition's owner.
+    ///
+    /// # Errors
+    /// [`PagesError`] with the last one's words.
+    pub fn first(&self, page: &str) -> Result<Value, PagesError> {
+        let urls = self.urls.join(", ");
+        let mut refused = None;
+        let mut silent = "there is no address to ask".to_owned();
+        for (url, answer) in self.each(page) {
+            match answer {
+                Ok((200, body)) => match serde_json::from_str(&body) {
+                    Ok(value) => return Ok(value),
+                    Err(error) => refused = Some(format!("{url} answered no JSON: {error}")),
+                },
+                Ok((status, body)) => {
+                    refused = Some(format!("{url} answered {status}: {}", body.trim()));
+                }
+                Err(error) => silent = format!("{url}: {error}"),
+            }
+        }
+        let page = page.to_owned();
+        Err(match refused {
+            Some(last) => PagesError::Unanswered { urls, page, last },
+            None => PagesError::Silent { urls, last: silent },
+        })
+    }
+}
