@@ -17,7 +17,7 @@ use crate::event::{
     CloseReason, Closed, CommandResult, Event, Outcome, OutcomeKind, Payload, Reason, Status,
 };
 use crate::ids::{CommandId, OrderId, PairId, PartitionId, Timestamp};
-use crate::limits::{BATCH_ENTRIES_MAX, PRIORITY_PER_MILLISECOND};
+use crate::limits::{BATCH_ENTRIES_MAX, DETAIL_BYTES_MAX, PRIORITY_PER_MILLISECOND};
 use crate::staging::{Cursor, Write};
 use crate::units::{Decimal, PairDecimals};
 use crate::violation::Violation;
@@ -198,7 +198,7 @@ impl<B: Book> Matcher<B> {
         let first_sequence = self.cursor.sequence + 1;
         self.cursor.sequence = first_sequence;
         self.cursor.command = Some(refused.id.clone());
-        let detail = Some(refused.detail.clone()).filter(|detail| !detail.is_empty());
+        let detail = Some(short(&refused.detail)).filter(|detail| !detail.is_empty());
         writes.push(Write::Event(Arc::new(Event {
             command: refused.id.clone(),
             index: 0,
@@ -394,6 +394,11 @@ fn outcome(order: &OrderId, kind: OutcomeKind, remaining: Option<Decimal>) -> Ou
         remaining,
         reason: None,
     }
+}
+
+/// A detail of at most [`DETAIL_BYTES_MAX`], cut between characters.
+fn short(detail: &str) -> String {
+    detail[..detail.floor_char_boundary(DETAIL_BYTES_MAX)].to_owned()
 }
 
 /// Accepted when anything of it happened, rejected when something was refused and nothing else

@@ -321,3 +321,45 @@ fn lots(lots: u64) -> Quantity {
 fn time() -> Timestamp {
     Timestamp::new(1_767_225_600_000).expect("before the year 2100")
 }
+
+#[test]
+fn an_order_that_rests_has_used_its_id_even_where_no_record_says_so() {
+    let mut matcher = conductor_engine::matching::Matcher::new(
+        Cell::single(),
+        FastBook::with_seed(7),
+        Cursor::default(),
+    );
+    let place = Body::Place(order(&id("o-1"), Side::Ask, 1));
+    for expected in [OutcomeKind::Rested, OutcomeKind::DuplicateOrder] {
+        let command = Command {
+            id: CommandId::new("c").expect("an id"),
+            pair: PAIR,
+            partition: None,
+            timestamp: Timestamp::new(1).expect("a time"),
+            body: place.clone(),
+        };
+        // Nothing is remembered between the two: a store from before ids were recorded.
+        let mut accepted = conductor_engine::matching::AcceptedOrders::default();
+        let result = matcher
+            .apply(&command, &mut accepted, &mut Vec::new())
+            .expect("no violation");
+        assert_eq!(result.outcomes[0].kind, expected);
+    }
+}
+
+#[test]
+fn the_sentence_of_a_refusal_is_bounded() {
+    let mut twins = Twins::new(Cell::single());
+    let long = |letter: &str| id(&letter.repeat(120));
+    for (name, side) in [("m", Side::Ask), ("t", Side::Bid)] {
+        let mut house = order(&long(name), side, 1);
+        house.user = None;
+        let decided = send(&mut twins, Body::Place(house));
+        if let Some(Payload::CommandRejected { detail, .. }) =
+            decided.events.first().map(|event| &event.payload)
+        {
+            let detail = detail.as_ref().expect("a sentence");
+            assert_eq!((detail.len(), side), (DETAIL_BYTES_MAX, Side::Bid));
+        }
+    }
+}

@@ -65,7 +65,9 @@ impl Taker {
 
 impl<B: Book> Turn<'_, B> {
     pub(super) fn place(&mut self, order: &NewOrder) -> Result<Outcome, Stop> {
-        if self.accepted.contains(&order.id) {
+        // A resting order has used its id even where the store, filled before ids were recorded,
+        // does not say so.
+        if self.accepted.contains(&order.id) || self.book.order(&order.id).is_some() {
             return Ok(outcome(&order.id, OutcomeKind::DuplicateOrder, None));
         }
         let pair = self.pair();
