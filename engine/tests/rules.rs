@@ -350,7 +350,7 @@ fn an_order_that_rests_has_used_its_id_even_where_no_record_says_so() {
 #[test]
 fn the_sentence_of_a_refusal_is_bounded() {
     let mut twins = Twins::new(Cell::single());
-    let long = |letter: &str| id(&letter.repeat(120));
+    let long = |letter: &str| id(&letter.repeat(112));
     for (name, side) in [("m", Side::Ask), ("t", Side::Bid)] {
         let mut house = order(&long(name), side, 1);
         house.user = None;
