@@ -78,7 +78,7 @@ impl Environment {
             cores: self.cores()?,
             group: RawGroup {
                 commands_max: self.number(keys::GROUP_COMMANDS)?,
-                bytes_max: self.number(keys::GROUP_BYTES)?,
+                writes_max: self.number(keys::GROUP_WRITES)?,
             },
             results: RawResults {
                 retention_seconds: self.number(keys::RESULT_RETENTION)?,

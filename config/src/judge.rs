@@ -69,7 +69,7 @@ pub(crate) fn settings(file: Raw, environment: Raw) -> Result<Settings, ConfigEr
         durability,
         group: GroupBounds {
             commands_max: limits::GROUP_COMMANDS.judge(raw.group.commands_max)?,
-            bytes_max: limits::GROUP_BYTES.judge(raw.group.bytes_max)?,
+            writes_max: limits::GROUP_WRITES.judge(raw.group.writes_max)?,
         },
         result_retention: retention.transpose()?.map(Duration::from_secs),
         event_stream_entries_max: limits::EVENT_STREAM_ENTRIES

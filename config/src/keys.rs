@@ -91,7 +91,7 @@ keys! {
     IO_CORE = "cores" "io" "MATCHING_IO_CORE";
     PARTITION_CORES = "cores" "partitions" "MATCHING_CORES";
     GROUP_COMMANDS = "group" "commands_max" "MATCHING_GROUP_COMMANDS_MAX";
-    GROUP_BYTES = "group" "bytes_max" "MATCHING_GROUP_BYTES_MAX";
+    GROUP_WRITES = "group" "writes_max" "MATCHING_GROUP_WRITES_MAX";
     RESULT_RETENTION = "results" "retention_seconds" "MATCHING_RESULT_RETENTION_SECONDS";
     EVENT_STREAM_ENTRIES = "events" "stream_entries_max" "MATCHING_EVENT_STREAM_ENTRIES_MAX";
     WATCHDOG = "watchdog" "silence_ms" "MATCHING_WATCHDOG_MS";

@@ -61,12 +61,12 @@ pub const GROUP_COMMANDS: Limit = Limit {
     most: engine::GROUP_COMMANDS_MAX as u64,
     default: engine::GROUP_COMMANDS_DEFAULT as u64,
 };
-/// One command may go over it; a packet of more than 64 MiB would stall the store for all others.
-pub const GROUP_BYTES: Limit = Limit {
-    key: keys::GROUP_BYTES,
-    least: 1_024,
-    most: 64 << 20,
-    default: 1 << 20,
+/// One command may go over it; a longer transaction would stall the store for all others.
+pub const GROUP_WRITES: Limit = Limit {
+    key: keys::GROUP_WRITES,
+    least: 1,
+    most: 65_536,
+    default: engine::GROUP_WRITES_DEFAULT as u64,
 };
 /// Below a minute a redelivered command could outlive its own record. The most is ten years, which
 /// also stands in as the default here; when nobody sets it a result is kept for ever.
@@ -126,6 +126,6 @@ const fn holds(limit: Limit) -> bool {
 }
 const _: () = assert!(holds(PARTITION_COUNT) && holds(PREFETCH) && holds(STORE_PORT));
 const _: () = assert!(holds(DURABILITY_TIMEOUT_MS) && holds(REPLICAS) && holds(WATCHDOG_MS));
-const _: () = assert!(holds(GROUP_COMMANDS) && holds(GROUP_BYTES) && holds(EVENT_STREAM_ENTRIES));
+const _: () = assert!(holds(GROUP_COMMANDS) && holds(GROUP_WRITES) && holds(EVENT_STREAM_ENTRIES));
 const _: () = assert!(holds(OUTBOX_WINDOW) && holds(OUTBOX_BATCH) && holds(OUTBOX_LEASE_MS));
 const _: () = assert!(LEASE_WAITS * DURABILITY_TIMEOUT_MS.default <= OUTBOX_LEASE_MS.default);

@@ -90,7 +90,7 @@ pub(crate) struct RawCores {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RawGroup {
     pub(crate) commands_max: Option<u64>,
-    pub(crate) bytes_max: Option<u64>,
+    pub(crate) writes_max: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -254,7 +254,7 @@ overlay!(RawStore with a password: host, port, username);
 overlay!(RawSentinel with a password: hosts, name, username);
 overlay!(RawDurability: policy, timeout_ms, replicas);
 overlay!(RawCores: share, io, partitions);
-overlay!(RawGroup: commands_max, bytes_max);
+overlay!(RawGroup: commands_max, writes_max);
 overlay!(RawResults: retention_seconds);
 overlay!(RawEvents: stream_entries_max);
 overlay!(RawWatchdog: silence_ms);

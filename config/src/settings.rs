@@ -178,8 +178,8 @@ pub enum Durability {
 pub struct GroupBounds {
     /// Commands in a group.
     pub commands_max: usize,
-    /// Bytes that are staged for a group's transaction.
-    pub bytes_max: usize,
+    /// Writes in a group's transaction: records, index members, events and results.
+    pub writes_max: usize,
 }
 
 /// What concerns the outbox alone.

@@ -80,7 +80,7 @@ fn the_defaults_are_these() {
         settings.group,
         GroupBounds {
             commands_max: 256,
-            bytes_max: 1_048_576
+            writes_max: 16_384
         }
     );
     assert_eq!(settings.result_retention, None);
@@ -172,7 +172,7 @@ fn the_environment_is_stronger_than_the_file_and_the_file_than_the_default() {
         settings.group,
         GroupBounds {
             commands_max: 2,
-            bytes_max: 1_048_576
+            writes_max: 16_384
         }
     );
 }
@@ -207,7 +207,7 @@ fn every_environment_name_is_read() {
             ("MATCHING_DURABILITY_TIMEOUT_MS", "500"),
             ("MATCHING_REPLICAS", "2"),
             ("MATCHING_GROUP_COMMANDS_MAX", "1"),
-            ("MATCHING_GROUP_BYTES_MAX", "2048"),
+            ("MATCHING_GROUP_WRITES_MAX", "2048"),
             ("MATCHING_RESULT_RETENTION_SECONDS", "60"),
             ("MATCHING_EVENT_STREAM_ENTRIES_MAX", "7"),
             ("MATCHING_WATCHDOG_MS", "1000"),
@@ -238,7 +238,7 @@ fn every_environment_name_is_read() {
         settings.group,
         GroupBounds {
             commands_max: 1,
-            bytes_max: 2_048
+            writes_max: 2_048
         }
     );
     assert_eq!(settings.result_retention, Some(Duration::from_secs(60)));

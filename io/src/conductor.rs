@@ -16,7 +16,7 @@ use crate::messages::{ReplyOut, ToPartition};
 use crate::partition::{self, Assignment, RepliesDropped};
 use conductor_config::{CoreMap, Durability, Settings};
 use conductor_engine::PartitionId;
-use conductor_engine::limits::{GROUP_WRITES_DEFAULT, REPLIES_QUEUED_MAX};
+use conductor_engine::limits::REPLIES_QUEUED_MAX;
 use conductor_engine::matching::Cell;
 use conductor_engine::partition::{self as machine, Settings as MachineSettings};
 use consumer::{Ending, PartitionConsumer, Post};
@@ -191,7 +191,7 @@ fn assignment(
             prefetch: settings.prefetch,
             durability,
             group_commands_max: settings.group.commands_max,
-            group_writes_max: GROUP_WRITES_DEFAULT,
+            group_writes_max: settings.group.writes_max,
             event_stream_max: settings.event_stream_entries_max,
             results_kept: retention.is_none(),
             hash_seed: fastrand::u64(..),

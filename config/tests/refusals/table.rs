@@ -308,14 +308,14 @@ const BEHAVIOUR: &[Refusal] = &[
         "[group] commands_max (MATCHING_GROUP_COMMANDS_MAX) is 0; choose a number from 1 to 4096",
     ),
     environment(
-        &[("MATCHING_GROUP_BYTES_MAX", "1_000_000")],
-        "[group] bytes_max (MATCHING_GROUP_BYTES_MAX) is \"1_000_000\"; write a whole number in \
+        &[("MATCHING_GROUP_WRITES_MAX", "1_000_000")],
+        "[group] writes_max (MATCHING_GROUP_WRITES_MAX) is \"1_000_000\"; write a whole number in \
          digits",
     ),
     environment(
-        &[("MATCHING_GROUP_BYTES_MAX", "999999999999")],
-        "[group] bytes_max (MATCHING_GROUP_BYTES_MAX) is 999999999999; choose a number from 1024 \
-         to 67108864",
+        &[("MATCHING_GROUP_WRITES_MAX", "999999999999")],
+        "[group] writes_max (MATCHING_GROUP_WRITES_MAX) is 999999999999; choose a number from 1 \
+         to 65536",
     ),
     environment(
         &[("MATCHING_RESULT_RETENTION_SECONDS", "0")],
