@@ -13,7 +13,7 @@ pub use parking::REASON_HEADER;
 use crate::admin::{self, Admin, IoCoreReport, PartitionHandle};
 use crate::mailbox::{self, Sender};
 use crate::messages::{ReplyOut, ToPartition};
-use crate::partition::{self, Assignment, RepliesDropped};
+use crate::partition::{self, Assignment};
 use conductor_config::{CoreMap, Durability, Settings};
 use conductor_engine::PartitionId;
 use conductor_engine::limits::REPLIES_QUEUED_MAX;
@@ -59,7 +59,10 @@ struct Process {
 /// [`ConductorError`] when it cannot start.
 pub fn run(settings: Settings, cores: CoreMap) -> Result<(), ConductorError> {
     if !core_affinity::set_for_current(core_affinity::CoreId { id: cores.io }) {
-        let line = format!("the I/O thread cannot be pinned to core {}; choose another", cores.io);
+        let line = format!(
+            "the I/O thread cannot be pinned to core {}; choose another",
+            cores.io
+        );
         return Err(ConductorError::Configuration(line));
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -74,12 +77,14 @@ pub fn run(settings: Settings, cores: CoreMap) -> Result<(), ConductorError> {
 }
 
 async fn serve(settings: Settings, cores: CoreMap) -> Result<(), ConductorError> {
-    let listener = TcpListener::bind(settings.admin_address).await.map_err(|error| {
-        let address = settings.admin_address;
-        ConductorError::Configuration(format!(
-            "the admin pages cannot listen on {address}: {error}; choose another address"
-        ))
-    })?;
+    let listener = TcpListener::bind(settings.admin_address)
+        .await
+        .map_err(|error| {
+            let address = settings.admin_address;
+            ConductorError::Configuration(format!(
+                "the admin pages cannot listen on {address}: {error}; choose another address"
+            ))
+        })?;
     let (process, stop_pages) = start(settings, cores, listener)?;
     let ended = process.until_the_end().await;
     let _ = stop_pages.send(());
@@ -93,7 +98,9 @@ fn start(
     listener: TcpListener,
 ) -> Result<(Process, oneshot::Sender<()>), ConductorError> {
     let broker = Arc::new(settings.broker.clone());
-    let report = Arc::new(IoCoreReport::new(settings.partitions.iter().map(|each| each.id)));
+    let report = Arc::new(IoCoreReport::new(
+        settings.partitions.iter().map(|each| each.id),
+    ));
     let (replies, replies_out) = mailbox::mailbox::<ReplyOut>(REPLIES_QUEUED_MAX);
     let (parking, park_jobs) = mpsc::unbounded_channel();
     let (ending, endings) = mpsc::unbounded_channel();
@@ -106,10 +113,16 @@ fn start(
         let (outbox, from_partition) = mailbox::mailbox(capacity);
         let (generation, generations) = watch::channel(0);
         let core = cores.partitions.get(place).copied();
-        let assigned =
-            assignment(&settings, part.id, part.store.clone(), core, inbox, outbox, &replies);
-        partition::spawn(assigned)
-            .map_err(|error| ConductorError::System(error.to_string()))?;
+        let assigned = assignment(
+            &settings,
+            part.id,
+            part.store.clone(),
+            core,
+            inbox,
+            outbox,
+            &replies,
+        );
+        partition::spawn(assigned).map_err(|error| ConductorError::System(error.to_string()))?;
         let post = Post {
             partition: part.id,
             broker: Arc::clone(&broker),
@@ -123,7 +136,13 @@ fn start(
             report: Arc::clone(&report),
         };
         tokio::task::spawn_local(PartitionConsumer::new(post).run());
-        lots.insert(part.id, Lot { to_partition: to_partition.clone(), generation: generations });
+        lots.insert(
+            part.id,
+            Lot {
+                to_partition: to_partition.clone(),
+                generation: generations,
+            },
+        );
         handles.push(PartitionHandle {
             partition: part.id,
             core,
@@ -135,7 +154,16 @@ fn start(
     tokio::task::spawn_local(parking::run(Arc::clone(&broker), park_jobs, lots));
     tokio::task::spawn_local(replies::run(broker, replies_out, Arc::clone(&report)));
     let stop_pages = serve_pages(&settings, &cores, listener, handles, &report);
-    Ok((Process { settings, cores, report, mailboxes, endings }, stop_pages))
+    Ok((
+        Process {
+            settings,
+            cores,
+            report,
+            mailboxes,
+            endings,
+        },
+        stop_pages,
+    ))
 }
 
 fn serve_pages(
@@ -205,7 +233,6 @@ fn assignment(
         inbox,
         outbox,
         replies: replies.clone(),
-        replies_dropped: Arc::new(RepliesDropped::default()),
     }
 }
 

@@ -39,13 +39,25 @@ pub enum Refused<T> {
 pub fn mailbox<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let (sender, receiver) = crossbeam_channel::bounded(capacity);
     let waker = Arc::new(AtomicWaker::new());
-    let sender = Sender { channel: Some(sender), waker: Arc::clone(&waker) };
-    (sender, Receiver { channel: receiver, waker })
+    let sender = Sender {
+        channel: Some(sender),
+        waker: Arc::clone(&waker),
+    };
+    (
+        sender,
+        Receiver {
+            channel: receiver,
+            waker,
+        },
+    )
 }
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        Self { channel: self.channel.clone(), waker: Arc::clone(&self.waker) }
+        Self {
+            channel: self.channel.clone(),
+            waker: Arc::clone(&self.waker),
+        }
     }
 }
 
@@ -55,7 +67,9 @@ impl<T> Sender<T> {
     /// # Errors
     /// Gives the message back when the mailbox is full or its receiver is gone.
     pub fn send(&self, message: T) -> Result<(), Refused<T>> {
-        let Some(channel) = &self.channel else { return Err(Refused::Closed(message)) };
+        let Some(channel) = &self.channel else {
+            return Err(Refused::Closed(message));
+        };
         let sent = channel.try_send(message).map_err(|refusal| match refusal {
             TrySendError::Full(message) => Refused::Full(message),
             TrySendError::Disconnected(message) => Refused::Closed(message),

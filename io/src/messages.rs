@@ -218,7 +218,13 @@ impl IssueKind {
 
 impl std::fmt::Display for Issue {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{}:{}:{}", self.side.name(), self.order, self.kind.code())
+        write!(
+            out,
+            "{}:{}:{}",
+            self.side.name(),
+            self.order,
+            self.kind.code()
+        )
     }
 }
 
@@ -242,6 +248,8 @@ pub struct PartitionReport {
     pub last_command_ns: u64,
     /// Messages that wait in the partition's mailbox.
     pub mailbox_depth: usize,
+    /// Results that were dropped because the I/O core was too far behind.
+    pub replies_dropped: u64,
 }
 
 /// One histogram of nanoseconds for each step.
@@ -253,9 +261,8 @@ const STEP_NS_MAX: u64 = 60_000_000_000;
 
 impl Default for StepTimes {
     fn default() -> Self {
-        let empty = || {
-            Histogram::new_with_bounds(1, STEP_NS_MAX, 3).expect("the bounds are in order")
-        };
+        let empty =
+            || Histogram::new_with_bounds(1, STEP_NS_MAX, 3).expect("the bounds are in order");
         Self(Step::ALL.iter().map(|_| empty()).collect())
     }
 }

@@ -20,8 +20,6 @@ use conductor_engine::PartitionId;
 use conductor_engine::partition::Settings;
 use driver::Driver;
 use glommio::{LocalExecutorBuilder, Placement};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -52,23 +50,6 @@ pub struct Assignment {
     pub outbox: Sender<FromPartition>,
     /// Results out; full means dropped and counted.
     pub replies: Sender<ReplyOut>,
-    /// Results that were dropped.
-    pub replies_dropped: Arc<RepliesDropped>,
-}
-
-/// Results that were dropped because their queue was full; counted by the core that drops.
-#[derive(Debug, Default)]
-pub struct RepliesDropped(AtomicU64);
-
-impl RepliesDropped {
-    fn count(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// How many so far.
-    pub fn total(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 /// Why a partition's core did not start.

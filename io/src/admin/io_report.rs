@@ -29,7 +29,8 @@ pub struct PartitionIo {
     pub age_at_ack: Histogram<u64>,
     /// Replies that were handed to the broker.
     pub replies_sent: u64,
-    /// Replies that found their queue full, or the broker blocked.
+    /// Replies that found the broker gone or blocked. Those that found their queue full are
+    /// counted by the partition's core.
     pub replies_dropped: u64,
     /// Deliveries that the broker had made before.
     pub redeliveries: u64,

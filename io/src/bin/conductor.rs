@@ -26,9 +26,12 @@ const EXIT_CONFIGURATION: u8 = 78;
 /// Exit codes: 0 after SIGTERM or an interrupt, 78 when a setting must be changed first (one line
 /// on standard error says which), 1 when the machine refuses something.
 #[derive(Debug, Parser)]
-#[command(version, after_help = "Example:\n  MATCHING_PARTITION=0 REDIS_HOST=127.0.0.1 \
+#[command(
+    version,
+    after_help = "Example:\n  MATCHING_PARTITION=0 REDIS_HOST=127.0.0.1 \
     RABBITMQ_USERNAME=conductor \\\n  RABBITMQ_PASSWORD_FILE=/etc/conductor/broker conductor \
-    --config conductor.toml\n\nLogs go to standard error; RUST_LOG=debug says more.")]
+    --config conductor.toml\n\nLogs go to standard error; RUST_LOG=debug says more."
+)]
 struct Arguments {
     /// Settings file; the environment is stronger than what it says.
     #[arg(long, value_name = "FILE")]
@@ -39,9 +42,14 @@ fn main() -> ExitCode {
     conductor_io::abort_on_panic();
     let arguments = Arguments::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let sources =
-        Sources { file: arguments.config, environment: std::env::vars_os().collect() };
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    let sources = Sources {
+        file: arguments.config,
+        environment: std::env::vars_os().collect(),
+    };
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     let inventory = CoreInventory(cores.into_iter().map(|core| core.id).collect());
     let settings = conductor_config::Settings::load_with_cores(&sources, &inventory);

@@ -141,19 +141,37 @@ impl PartitionConsumer {
         match message {
             FromPartition::OpenChannel => self.start_opening(),
             FromPartition::CloseChannel(generation, reason) => {
-                let current = self.line.as_ref().is_some_and(|line| line.generation == generation);
+                let current = self
+                    .line
+                    .as_ref()
+                    .is_some_and(|line| line.generation == generation);
                 if current {
                     self.close(&reason).await;
                 }
             }
-            FromPartition::Acknowledge { generation, tag, settled } => {
+            FromPartition::Acknowledge {
+                generation,
+                tag,
+                settled,
+            } => {
                 self.acknowledge(generation, tag, settled.len()).await;
                 let (now, now_ms) = (Instant::now(), wall_ms());
                 self.figures().acknowledged(&settled, now, now_ms);
             }
-            FromPartition::Park { generation, tag, body, reason } => {
+            FromPartition::Park {
+                generation,
+                tag,
+                body,
+                reason,
+            } => {
                 let partition = self.post.partition;
-                let job = ParkJob { partition, generation, tag, body, reason };
+                let job = ParkJob {
+                    partition,
+                    generation,
+                    tag,
+                    body,
+                    reason,
+                };
                 // The parking task lives as long as the process.
                 let _ = self.post.parking.send(job);
             }
@@ -189,7 +207,10 @@ impl PartitionConsumer {
             }
         };
         self.tries = self.tries.saturating_add(1);
-        let kept = self.connection.take().filter(|connection| connection.status().connected());
+        let kept = self
+            .connection
+            .take()
+            .filter(|connection| connection.status().connected());
         let (broker, partition) = (Arc::clone(&self.post.broker), self.post.partition);
         let prefetch = self.post.prefetch;
         self.opening = Some(Box::pin(async move {
@@ -201,7 +222,11 @@ impl PartitionConsumer {
     async fn opened(&mut self, opened: Result<Opened, AmqpError>) {
         self.opening = None;
         match opened {
-            Ok(Opened { connection, channel, consumer }) => {
+            Ok(Opened {
+                connection,
+                channel,
+                consumer,
+            }) => {
                 self.tries = 0;
                 self.opened_before = true;
                 self.last_generation += 1;
@@ -217,11 +242,14 @@ impl PartitionConsumer {
                     last_delivery: Instant::now(),
                 });
                 self.figures().broker_connected = true;
-                self.unsent.push_back(ToPartition::ChannelOpened(generation));
+                self.unsent
+                    .push_back(ToPartition::ChannelOpened(generation));
             }
             Err(error) if !error.may_pass() && !self.opened_before => {
                 let partition = self.post.partition;
-                self.end(Ending::RefuseToStart(format!("partition {partition}: {error}")));
+                self.end(Ending::RefuseToStart(format!(
+                    "partition {partition}: {error}"
+                )));
             }
             Err(error) => {
                 warn!("partition {}: {error}; trying again", self.post.partition);
@@ -241,7 +269,8 @@ impl PartitionConsumer {
                 if delivery.redelivered {
                     self.post.report.of(self.post.partition).redeliveries += 1;
                 }
-                self.unsent.push_back(ToPartition::Delivery(taken(delivery, generation)));
+                self.unsent
+                    .push_back(ToPartition::Delivery(taken(delivery, generation)));
             }
             Some(Err(error)) => self.lost(generation, &error.to_string()),
             None => self.lost(generation, "the broker ended the consumer"),
@@ -252,30 +281,45 @@ impl PartitionConsumer {
     fn lost(&mut self, generation: Generation, reason: &str) {
         self.line = None;
         self.counts = None;
-        self.connection = self.connection.take().filter(|connection| connection.status().connected());
+        self.connection = self
+            .connection
+            .take()
+            .filter(|connection| connection.status().connected());
         self.figures().broker_connected = self.connection.is_some();
         self.post.generation.send_replace(0);
-        self.unsent.retain(|message| !matches!(message, ToPartition::Delivery(_)));
-        self.unsent.push_back(ToPartition::ChannelLost(generation, reason.to_owned()));
+        self.unsent
+            .retain(|message| !matches!(message, ToPartition::Delivery(_)));
+        self.unsent
+            .push_back(ToPartition::ChannelLost(generation, reason.to_owned()));
     }
 
     /// Closes the channel: the broker takes back what is unacknowledged, in order.
     async fn close(&mut self, reason: &str) {
         self.opening = None;
-        self.unsent.retain(|message| !matches!(message, ToPartition::Delivery(_)));
+        self.unsent
+            .retain(|message| !matches!(message, ToPartition::Delivery(_)));
         self.post.generation.send_replace(0);
         if let Some(line) = self.line.take() {
-            info!("partition {}: closing the channel: {reason}", self.post.partition);
+            info!(
+                "partition {}: closing the channel: {reason}",
+                self.post.partition
+            );
             amqp::close_channel(&line.channel).await;
         }
     }
 
     async fn acknowledge(&mut self, generation: Generation, tag: Tag, count: usize) {
-        let Some(line) = self.line.as_mut().filter(|line| line.generation == generation) else {
+        let Some(line) = self
+            .line
+            .as_mut()
+            .filter(|line| line.generation == generation)
+        else {
             return;
         };
         line.outstanding = line.outstanding.saturating_sub(count as u64);
-        let acknowledging = line.channel.basic_ack(tag, BasicAckOptions { multiple: true });
+        let acknowledging = line
+            .channel
+            .basic_ack(tag, BasicAckOptions { multiple: true });
         if let Err(error) = amqp::within("acknowledging", acknowledging).await {
             self.lost(generation, &error.to_string());
         }
@@ -298,7 +342,11 @@ impl PartitionConsumer {
             self.figures().queue = None;
             return;
         };
-        if self.counts.as_ref().is_none_or(|channel| !channel.status().connected()) {
+        if self
+            .counts
+            .as_ref()
+            .is_none_or(|channel| !channel.status().connected())
+        {
             self.counts = amqp::open_channel(connection).await.ok();
         }
         let Some(channel) = &self.counts else { return };
@@ -306,12 +354,18 @@ impl PartitionConsumer {
         match counted {
             Ok(counts) => {
                 let (messages, consumers) = (counts.messages.into(), counts.consumers.into());
-                self.figures().queue = Some(QueueCounts { messages, consumers });
+                self.figures().queue = Some(QueueCounts {
+                    messages,
+                    consumers,
+                });
                 self.watch_for_silence(counts.messages).await;
             }
             Err(error) => {
                 self.counts = None;
-                warn!("partition {}: the queue cannot be counted: {error}", self.post.partition);
+                warn!(
+                    "partition {}: the queue cannot be counted: {error}",
+                    self.post.partition
+                );
             }
         }
     }
@@ -325,7 +379,9 @@ impl PartitionConsumer {
         let silent = self.line.as_ref().filter(|line| {
             grows && line.outstanding == 0 && line.last_delivery.elapsed() > watchdog
         });
-        let Some(generation) = silent.map(|line| line.generation) else { return };
+        let Some(generation) = silent.map(|line| line.generation) else {
+            return;
+        };
         let reason = format!(
             "{ready} messages wait and none arrived for {} s; connecting anew",
             watchdog.as_secs()
@@ -361,7 +417,11 @@ async fn open(
         FieldTable::default(),
     );
     let consumer = amqp::within("registering the consumer", consuming).await?;
-    Ok(Opened { connection, channel, consumer })
+    Ok(Opened {
+        connection,
+        channel,
+        consumer,
+    })
 }
 
 async fn next_opened(opening: &mut Option<Opening>) -> Result<Opened, AmqpError> {
@@ -371,9 +431,7 @@ async fn next_opened(opening: &mut Option<Opening>) -> Result<Opened, AmqpError>
     }
 }
 
-async fn next_delivery(
-    line: &mut Option<Line>,
-) -> Option<lapin::Result<lapin::message::Delivery>> {
+async fn next_delivery(line: &mut Option<Line>) -> Option<lapin::Result<lapin::message::Delivery>> {
     match line {
         Some(line) => line.consumer.next().await,
         None => std::future::pending().await,
@@ -398,6 +456,8 @@ fn taken(delivery: lapin::message::Delivery, generation: Generation) -> Delivery
 }
 
 fn wall_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

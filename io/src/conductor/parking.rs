@@ -53,7 +53,9 @@ pub(super) async fn run(
 ) {
     let mut publisher: Option<(Connection, Publisher)> = None;
     while let Some(job) = jobs.recv().await {
-        let Some(lot) = lots.get(&job.partition) else { continue };
+        let Some(lot) = lots.get(&job.partition) else {
+            continue;
+        };
         while *lot.generation.borrow() == job.generation {
             match park(&broker, &mut publisher, &job).await {
                 Ok(()) => {
@@ -61,7 +63,10 @@ pub(super) async fn run(
                     break;
                 }
                 Err(reason) => {
-                    warn!("partition {}: parking failed, trying again: {reason}", job.partition);
+                    warn!(
+                        "partition {}: parking failed, trying again: {reason}",
+                        job.partition
+                    );
                     publisher = None;
                     tokio::time::sleep(TRY_AGAIN).await;
                 }
@@ -75,7 +80,9 @@ async fn park(
     publisher: &mut Option<(Connection, Publisher)>,
     job: &ParkJob,
 ) -> Result<(), String> {
-    let usable = publisher.take().filter(|(_, publisher)| publisher.is_usable());
+    let usable = publisher
+        .take()
+        .filter(|(_, publisher)| publisher.is_usable());
     let (_, open) = match usable {
         Some(usable) => publisher.insert(usable),
         None => {
@@ -101,7 +108,10 @@ fn message(job: &ParkJob) -> Outgoing {
     let mut headers = FieldTable::default();
     let reason = LongString::from(reason.into_bytes());
     headers.insert(REASON_HEADER.into(), AMQPValue::LongString(reason));
-    headers.insert("x-partition".into(), AMQPValue::LongLongInt(i64::from(job.partition.0)));
+    headers.insert(
+        "x-partition".into(),
+        AMQPValue::LongLongInt(i64::from(job.partition.0)),
+    );
     let id = format!("parked-p{}-{}-{}", job.partition, job.generation, job.tag);
     Outgoing {
         exchange: String::new(),

@@ -46,8 +46,11 @@ pub(super) async fn run(
 
 impl Desk {
     async fn send(&mut self, broker: &BrokerSettings, reply: ReplyOut) -> bool {
-        let Some(channel) = self.channel(broker).await else { return false };
-        let mut properties = BasicProperties::default().with_content_type("application/json".into());
+        let Some(channel) = self.channel(broker).await else {
+            return false;
+        };
+        let mut properties =
+            BasicProperties::default().with_content_type("application/json".into());
         if let Some(correlation) = reply.address.correlation {
             properties = properties.with_correlation_id(correlation.into());
         }

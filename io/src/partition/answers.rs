@@ -2,9 +2,7 @@
 
 use super::measure::Measures;
 use super::session::Verification;
-use crate::messages::{
-    DepthView, Issue, OrderView, PartitionReport, Question, Suspect,
-};
+use crate::messages::{DepthView, Issue, OrderView, PartitionReport, Question, Suspect};
 use conductor_engine::book::{Book, RestingOrder};
 use conductor_engine::partition::Partition;
 use conductor_engine::{Decimal, FastBook, OrderId, PairDecimals, PairId, PartitionId, Side};
@@ -26,6 +24,7 @@ pub(super) fn report(
         age_at_delivery: measures.age_at_delivery.clone(),
         last_command_ns: u64::try_from(measures.last_command.as_nanos()).unwrap_or(u64::MAX),
         mailbox_depth,
+        replies_dropped: measures.replies_dropped,
     }
 }
 
@@ -44,7 +43,9 @@ pub(super) fn orders(
     orders_max: usize,
 ) -> Option<Vec<OrderView>> {
     let book = book?;
-    let Some(decimals) = book.decimals(pair) else { return Some(Vec::new()) };
+    let Some(decimals) = book.decimals(pair) else {
+        return Some(Vec::new());
+    };
     let sides = [Side::Bid, Side::Ask].into_iter();
     let orders = sides.flat_map(|side| book.orders(pair, side).into_iter().take(orders_max));
     Some(orders.map(|order| view(&order, decimals)).collect())
@@ -61,13 +62,20 @@ pub(super) fn verification(
     if let Some((book, decimals)) = book.and_then(|book| Some((book, book.decimals(pair)?))) {
         for suspect in &suspects {
             let id = OrderId::new(&suspect.order).ok();
-            let resting = id.and_then(|id| book.order(&id)).filter(|order| order.pair == pair);
+            let resting = id
+                .and_then(|id| book.order(&id))
+                .filter(|order| order.pair == pair);
             if let Some(order) = resting {
                 memory.insert(suspect.order.clone(), view(order, decimals));
             }
         }
     }
-    Verification { pair, suspects, memory, answer }
+    Verification {
+        pair,
+        suspects,
+        memory,
+        answer,
+    }
 }
 
 /// Nobody can be told: this process does not own the partition.

@@ -4,12 +4,12 @@
 //! asks for, and only then waits. The clock is read here, and handed down. Nothing in a turn
 //! waits for another core or for the network: the session does that beside it.
 
+use super::Assignment;
 use super::answers;
 use super::local::LocalQueue;
 use super::measure::Measures;
 use super::packet::{self, Waits};
 use super::session::{Job, Session, Site, Told};
-use super::{Assignment, RepliesDropped};
 use crate::keys::Keys;
 use crate::mailbox::{Receiver, Refused, Sender};
 use crate::messages::{
@@ -25,7 +25,6 @@ use glommio::Task;
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tracing::{error, info, warn};
@@ -66,7 +65,6 @@ pub(super) struct Driver {
     /// Messages that the I/O core had no room for yet, in order.
     unsent: VecDeque<FromPartition>,
     replies: Sender<ReplyOut>,
-    replies_dropped: Arc<RepliesDropped>,
     told: LocalQueue<Told>,
     jobs: LocalQueue<Job>,
     session: Option<Task<()>>,
@@ -108,7 +106,6 @@ impl Driver {
             outbox: assignment.outbox,
             unsent: VecDeque::new(),
             replies: assignment.replies,
-            replies_dropped: assignment.replies_dropped,
             told: LocalQueue::new(),
             jobs: LocalQueue::new(),
             session: None,
@@ -225,7 +222,11 @@ impl Driver {
             body: if unusable { delivery.body } else { Vec::new() },
         });
         let (generation, tag) = (delivery.generation, delivery.tag);
-        self.input(Input::Delivery { generation, tag, incoming });
+        self.input(Input::Delivery {
+            generation,
+            tag,
+            incoming,
+        });
     }
 
     /// Measures what an event says about the group, then hands it on.
@@ -241,7 +242,9 @@ impl Driver {
                 if let Some(flight) = &mut self.flight {
                     flight.executed = Some(now);
                     let commands = flight.commands as u64;
-                    self.measures.steps.record(Step::Commit, now - flight.sent, commands);
+                    self.measures
+                        .steps
+                        .record(Step::Commit, now - flight.sent, commands);
                 }
             }
             StoreEvent::Confirmed(confirmed) => self.confirmed(*confirmed, now),
@@ -257,7 +260,9 @@ impl Driver {
         if let (true, Some(flight)) = (enough, self.flight.take()) {
             let executed = flight.executed.unwrap_or(now);
             let commands = flight.commands as u64;
-            self.measures.steps.record(Step::Durable, now - executed, commands);
+            self.measures
+                .steps
+                .record(Step::Durable, now - executed, commands);
             self.durable_at = now;
         }
     }
@@ -349,12 +354,18 @@ impl Driver {
         let sent = Instant::now();
         let commands = packet.commands.max(1);
         let each = (sent - began) / u32::try_from(commands).unwrap_or(u32::MAX);
-        self.measures.steps.record(Step::Stage, each, commands as u64);
+        self.measures
+            .steps
+            .record(Step::Stage, each, commands as u64);
         self.measures.group(commands);
         if !packet.look_ups.is_empty() {
             self.looking_up_since = Some(sent);
         }
-        self.flight = Some(FlightTimes { sent, executed: None, commands });
+        self.flight = Some(FlightTimes {
+            sent,
+            executed: None,
+            commands,
+        });
         if self.site.waits.durability.is_none() {
             self.durable_at = sent;
         }
@@ -362,7 +373,10 @@ impl Driver {
     }
 
     fn find(&mut self, tag: Tag) -> Option<&mut Pending> {
-        let place = self.pending.binary_search_by_key(&tag, |pending| pending.tag).ok()?;
+        let place = self
+            .pending
+            .binary_search_by_key(&tag, |pending| pending.tag)
+            .ok()?;
         self.pending.get_mut(place)
     }
 
@@ -371,7 +385,9 @@ impl Driver {
             return;
         }
         let durable = self.durable_at;
-        let Some(pending) = self.find(tag) else { return };
+        let Some(pending) = self.find(tag) else {
+            return;
+        };
         let took = durable.saturating_duration_since(pending.arrived);
         let address = pending.reply_to.take();
         self.measures.last_command = took;
@@ -385,16 +401,35 @@ impl Driver {
             }
         };
         let partition = self.partition;
-        if self.replies.send(ReplyOut { partition, address, body, durable }).is_err() {
-            self.replies_dropped.count();
+        if self
+            .replies
+            .send(ReplyOut {
+                partition,
+                address,
+                body,
+                durable,
+            })
+            .is_err()
+        {
+            self.measures.replies_dropped += 1;
         }
     }
 
     fn park(&mut self, generation: Generation, tag: Tag, reason: String) {
-        let body = self.find(tag).map(|pending| std::mem::take(&mut pending.body));
+        let body = self
+            .find(tag)
+            .map(|pending| std::mem::take(&mut pending.body));
         let body = body.unwrap_or_default();
-        warn!("partition {}: a message is no command and is parked: {reason}", self.partition);
-        self.send(FromPartition::Park { generation, tag, body, reason });
+        warn!(
+            "partition {}: a message is no command and is parked: {reason}",
+            self.partition
+        );
+        self.send(FromPartition::Park {
+            generation,
+            tag,
+            body,
+            reason,
+        });
     }
 
     fn acknowledge(&mut self, generation: Generation, tag: Tag) {
@@ -402,10 +437,17 @@ impl Driver {
         let mut settled = Vec::new();
         while self.pending.front().is_some_and(|oldest| oldest.tag <= tag) {
             if let Some(Pending { timestamp_ms, .. }) = self.pending.pop_front() {
-                settled.push(Settled { durable, timestamp_ms });
+                settled.push(Settled {
+                    durable,
+                    timestamp_ms,
+                });
             }
         }
-        self.send(FromPartition::Acknowledge { generation, tag, settled });
+        self.send(FromPartition::Acknowledge {
+            generation,
+            tag,
+            settled,
+        });
     }
 
     fn pause(&mut self, length: Duration) {
@@ -467,10 +509,18 @@ impl Driver {
                 );
                 let _ = answer.send(report);
             }
-            Question::Depth { pair, levels_max, answer } => {
+            Question::Depth {
+                pair,
+                levels_max,
+                answer,
+            } => {
                 let _ = answer.send(answers::depth(self.machine.book(), pair, levels_max));
             }
-            Question::Orders { pair, orders_max, answer } => {
+            Question::Orders {
+                pair,
+                orders_max,
+                answer,
+            } => {
                 let _ = answer.send(answers::orders(self.machine.book(), pair, orders_max));
             }
             question @ Question::Verify { .. } => {
@@ -484,7 +534,11 @@ impl Driver {
     /// Memory and store must agree now: compare them in one MULTI on this core's connection.
     fn inspect(&mut self, ticket: u64) {
         match self.inspections.remove(&ticket) {
-            Some(Question::Verify { pair, suspects, answer }) => {
+            Some(Question::Verify {
+                pair,
+                suspects,
+                answer,
+            }) => {
                 let verification =
                     answers::verification(self.machine.book(), pair, suspects, answer);
                 self.jobs.push(Job::Verify(Box::new(verification)));
@@ -495,6 +549,8 @@ impl Driver {
 }
 
 fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

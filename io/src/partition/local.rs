@@ -23,7 +23,10 @@ impl<T> Clone for LocalQueue<T> {
 
 impl<T> LocalQueue<T> {
     pub(super) fn new() -> Self {
-        Self(Rc::new(RefCell::new(Shared { waiting: VecDeque::new(), reader: None })))
+        Self(Rc::new(RefCell::new(Shared {
+            waiting: VecDeque::new(),
+            reader: None,
+        })))
     }
 
     pub(super) fn push(&self, message: T) {

@@ -17,6 +17,7 @@ pub(super) struct Measures {
     pub(super) group_commands: Histogram<u64>,
     pub(super) age_at_delivery: Histogram<u64>,
     pub(super) last_command: Duration,
+    pub(super) replies_dropped: u64,
     lap_began: Instant,
 }
 
@@ -30,16 +31,19 @@ impl Measures {
             group_commands: bounded(GROUP_COMMANDS_MAX as u64),
             age_at_delivery: bounded(AGE_MS_MAX),
             last_command: Duration::ZERO,
+            replies_dropped: 0,
             lap_began: Instant::now(),
         }
     }
 
     pub(super) fn group(&mut self, commands: usize) {
-        self.group_commands.saturating_record(commands.max(1) as u64);
+        self.group_commands
+            .saturating_record(commands.max(1) as u64);
     }
 
     pub(super) fn age(&mut self, now_ms: u64, timestamp_ms: u64) {
-        self.age_at_delivery.saturating_record(now_ms.saturating_sub(timestamp_ms).max(1));
+        self.age_at_delivery
+            .saturating_record(now_ms.saturating_sub(timestamp_ms).max(1));
     }
 }
 

@@ -23,11 +23,21 @@ pub(super) struct Waits {
 impl Waits {
     /// Appends `WAIT` and `WAITAOF`, unless in memory mode.
     pub(super) fn pack(self, packer: &mut Packer<'_>) {
-        let Some(Durability { replicas }) = self.durability else { return };
+        let Some(Durability { replicas }) = self.durability else {
+            return;
+        };
         let replicas = replicas.to_string();
         let timeout = self.timeout.as_millis().to_string();
-        packer.start(b"WAIT").part(replicas.as_bytes()).part(timeout.as_bytes()).end();
-        packer.start(b"WAITAOF").part(b"1").part(replicas.as_bytes()).part(timeout.as_bytes());
+        packer
+            .start(b"WAIT")
+            .part(replicas.as_bytes())
+            .part(timeout.as_bytes())
+            .end();
+        packer
+            .start(b"WAITAOF")
+            .part(b"1")
+            .part(replicas.as_bytes())
+            .part(timeout.as_bytes());
         packer.end();
     }
 }
@@ -60,7 +70,11 @@ pub(super) fn commit(
     }
     waits.pack(&mut packer);
     pack_watch(keys, &mut packer);
-    CommitBytes { bytes, writes: count, look_ups: look_ups.len() }
+    CommitBytes {
+        bytes,
+        writes: count,
+        look_ups: look_ups.len(),
+    }
 }
 
 /// Appends one `MGET` of all the keys.
@@ -89,7 +103,10 @@ pub(super) fn pack_halt(keys: &Keys, record: &HaltRecord, waits: Waits, packer: 
     if let Some(command) = &record.command {
         packer.part(b"command").part(command.as_bytes());
     }
-    packer.part(b"epoch").part(record.epoch.to_string().as_bytes()).end();
+    packer
+        .part(b"epoch")
+        .part(record.epoch.to_string().as_bytes())
+        .end();
     packer.start(b"EXEC").end();
     waits.pack(packer);
 }
@@ -109,7 +126,9 @@ pub(super) fn executed(
         Reply::Error(words) => {
             let words = refused.map_or_else(|| words.clone(), |first| format!("{first}; {words}"));
             if is_out_of_memory(&words) {
-                StoreEvent::Full(format!("the store is out of memory and refuses writes: {words}"))
+                StoreEvent::Full(format!(
+                    "the store is out of memory and refuses writes: {words}"
+                ))
             } else {
                 StoreEvent::Executed(Executed::Refused(words))
             }
@@ -127,7 +146,9 @@ pub(super) fn executed(
 
 /// The values of an `MGET`.
 pub(super) fn looked_up(reply: Reply) -> Option<Vec<Option<Box<[u8]>>>> {
-    let Reply::Array(elements) = reply else { return None };
+    let Reply::Array(elements) = reply else {
+        return None;
+    };
     elements
         .into_iter()
         .map(|element| match element {
@@ -153,22 +174,38 @@ mod tests {
         let done = |event| Some(StoreEvent::Executed(event));
         let text = |event: Option<StoreEvent>| format!("{event:?}");
         let committed = Executed::Committed { event_stream: 7 };
-        assert_eq!(text(judge(&Reply::Array(vec![Reply::Integer(1)]))), text(done(committed)));
+        assert_eq!(
+            text(judge(&Reply::Array(vec![Reply::Integer(1)]))),
+            text(done(committed))
+        );
         assert_eq!(text(judge(&Reply::Nil)), text(done(Executed::Fenced)));
         let broken = Reply::Array(vec![Reply::Error("WRONGTYPE no".to_owned())]);
         let half = Executed::HalfApplied("WRONGTYPE no".to_owned());
         assert_eq!(text(judge(&broken)), text(done(half)));
         let aborted = "EXECABORT Transaction discarded because of: READONLY You can't write";
         let refused = Executed::Refused(aborted.to_owned());
-        assert_eq!(text(judge(&Reply::Error(aborted.to_owned()))), text(done(refused)));
-        assert!(judge(&Reply::Array(Vec::new())).is_none(), "another count is unreadable");
+        assert_eq!(
+            text(judge(&Reply::Error(aborted.to_owned()))),
+            text(done(refused))
+        );
+        assert!(
+            judge(&Reply::Array(Vec::new())).is_none(),
+            "another count is unreadable"
+        );
         assert!(judge(&simple("OK")).is_none());
     }
 
     #[test]
     fn a_full_store_is_no_doubt() {
-        let queued = [simple("OK"), Reply::Error("OOM command not allowed".to_owned())];
-        let exec = Reply::Error("EXECABORT Transaction discarded because of previous errors".into());
-        assert!(matches!(executed(&queued, &exec, 0, 1), Some(StoreEvent::Full(_))));
+        let queued = [
+            simple("OK"),
+            Reply::Error("OOM command not allowed".to_owned()),
+        ];
+        let exec =
+            Reply::Error("EXECABORT Transaction discarded because of previous errors".into());
+        assert!(matches!(
+            executed(&queued, &exec, 0, 1),
+            Some(StoreEvent::Full(_))
+        ));
     }
 }

@@ -92,7 +92,12 @@ impl Session {
         jobs: LocalQueue<Job>,
         told: LocalQueue<Told>,
     ) -> Self {
-        Self { site, number, jobs, told }
+        Self {
+            site,
+            number,
+            jobs,
+            told,
+        }
     }
 
     /// Connects, then does jobs until something fails or the task is dropped.
@@ -115,7 +120,9 @@ impl Session {
 
     /// Finds the primary, checks it and reads what it says of itself.
     async fn open(&self, first: bool) -> Result<Link<TcpStream>, StoreEvent> {
-        let dialler = Dialler { timeout: CONNECT_TIMEOUT };
+        let dialler = Dialler {
+            timeout: CONNECT_TIMEOUT,
+        };
         let logins = Logins {
             store: self.site.store_login.as_ref(),
             sentinel: self.site.sentinel_login.as_ref(),
@@ -125,12 +132,19 @@ impl Session {
             StoreAddress::Direct { .. } => 0,
         };
         let finding = discover::primary(&dialler, &self.site.address, logins);
-        let found = within(CONNECT_TIMEOUT * (sentinels + 1), async { Ok(finding.await) }).await;
-        let Primary { mut link, address, .. } = match found {
+        let found = within(CONNECT_TIMEOUT * (sentinels + 1), async {
+            Ok(finding.await)
+        })
+        .await;
+        let Primary {
+            mut link, address, ..
+        } = match found {
             Ok(Ok(primary)) => primary,
             Ok(Err(error)) => return Err(not_found(&error)),
             Err(_) => {
-                return Err(StoreEvent::Unavailable("the store does not answer".to_owned()));
+                return Err(StoreEvent::Unavailable(
+                    "the store does not answer".to_owned(),
+                ));
             }
         };
         let limit = CONNECT_TIMEOUT + self.site.waits.timeout * 2;
@@ -140,12 +154,12 @@ impl Session {
                 self.tell(event);
                 Ok(link)
             }
-            Ok(Err(CheckError::Misconfigured(line))) => {
-                Err(StoreEvent::Misconfigured(format!("store {address}: {line}")))
-            }
-            Ok(Err(CheckError::Unavailable(reason))) => {
-                Err(StoreEvent::Unavailable(format!("store {address}: {reason}")))
-            }
+            Ok(Err(CheckError::Misconfigured(line))) => Err(StoreEvent::Misconfigured(format!(
+                "store {address}: {line}"
+            ))),
+            Ok(Err(CheckError::Unavailable(reason))) => Err(StoreEvent::Unavailable(format!(
+                "store {address}: {reason}"
+            ))),
             Ok(Err(CheckError::Link(error))) => Err(unavailable(&address, &error)),
             Err(error) => Err(unavailable(&address, &error)),
         }
@@ -170,12 +184,14 @@ impl Session {
         match job {
             Job::RaiseEpoch => self.raise_epoch(link).await,
             Job::AwaitDisks => {
-                self.send(link, |packer| self.site.waits.pack(packer)).await?;
+                self.send(link, |packer| self.site.waits.pack(packer))
+                    .await?;
                 self.confirmations(link).await
             }
             Job::Load { remember } => self.load(link, remember).await,
             Job::WatchEpoch => {
-                self.send(link, |packer| packet::pack_watch(&self.site.keys, packer)).await?;
+                self.send(link, |packer| packet::pack_watch(&self.site.keys, packer))
+                    .await?;
                 self.epoch(link).await
             }
             Job::LookUp(keys) if keys.is_empty() => {
@@ -184,7 +200,10 @@ impl Session {
             }
             Job::LookUp(keys) => {
                 let site = &self.site;
-                self.send(link, |packer| packet::pack_look_ups(&site.keys, &keys, packer)).await?;
+                self.send(link, |packer| {
+                    packet::pack_look_ups(&site.keys, &keys, packer)
+                })
+                .await?;
                 self.look_ups(link).await
             }
             Job::Commit(commit) => self.commit(link, commit).await,
@@ -208,23 +227,25 @@ impl Session {
     }
 
     /// A reply that is a failure of the whole session when the server refuses.
-    async fn granted(
-        &self,
-        link: &mut Link<TcpStream>,
-        command: &str,
-    ) -> Result<Reply, LinkError> {
+    async fn granted(&self, link: &mut Link<TcpStream>, command: &str) -> Result<Reply, LinkError> {
         match self.reply(link).await? {
-            Reply::Error(words) => Err(LinkError::Refused { command: command.to_owned(), words }),
+            Reply::Error(words) => Err(LinkError::Refused {
+                command: command.to_owned(),
+                words,
+            }),
             reply => Ok(reply),
         }
     }
 
     async fn raise_epoch(&self, link: &mut Link<TcpStream>) -> Result<(), LinkError> {
         let key = self.site.keys.epoch().as_bytes();
-        self.send(link, |packer| packer.start(b"INCR").part(key).end()).await?;
+        self.send(link, |packer| packer.start(b"INCR").part(key).end())
+            .await?;
         let reply = self.granted(link, "INCR").await?;
         let epoch = reply.integer().and_then(|epoch| u64::try_from(epoch).ok());
-        self.tell(StoreEvent::EpochRaised(epoch.ok_or_else(|| unexpected("INCR"))?));
+        self.tell(StoreEvent::EpochRaised(
+            epoch.ok_or_else(|| unexpected("INCR"))?,
+        ));
         Ok(())
     }
 
@@ -233,7 +254,11 @@ impl Session {
         link: &mut Link<TcpStream>,
         commit: CommitBytes,
     ) -> Result<(), LinkError> {
-        within(self.site.waits.timeout + REPLY_MARGIN, link.send(&commit.bytes)).await?;
+        within(
+            self.site.waits.timeout + REPLY_MARGIN,
+            link.send(&commit.bytes),
+        )
+        .await?;
         self.told.push(Told::Spent(commit.bytes));
         self.transaction(link, commit.writes, true).await?;
         if commit.look_ups > 0 {
@@ -262,7 +287,11 @@ impl Session {
             }
         }
         let exec = self.reply(link).await?;
-        let length = if with_length { self.granted(link, "XLEN").await?.integer() } else { Some(0) };
+        let length = if with_length {
+            self.granted(link, "XLEN").await?.integer()
+        } else {
+            Some(0)
+        };
         let length = length.and_then(|length| u64::try_from(length).ok());
         let length = length.ok_or_else(|| unexpected("XLEN"))?;
         let event = packet::executed(&refused, &exec, length, writes);
@@ -281,7 +310,9 @@ impl Session {
         let wait = self.granted(link, "WAIT").await?;
         let wait_aof = self.granted(link, "WAITAOF").await?;
         let confirmed = checks::confirmed(&wait, &wait_aof);
-        self.tell(StoreEvent::Confirmed(confirmed.ok_or_else(|| unexpected("WAITAOF"))?));
+        self.tell(StoreEvent::Confirmed(
+            confirmed.ok_or_else(|| unexpected("WAITAOF"))?,
+        ));
         Ok(())
     }
 
@@ -308,7 +339,10 @@ impl Session {
         record: &HaltRecord,
     ) -> Result<(), LinkError> {
         let site = &self.site;
-        self.send(link, |packer| packet::pack_halt(&site.keys, record, site.waits, packer)).await?;
+        self.send(link, |packer| {
+            packet::pack_halt(&site.keys, record, site.waits, packer)
+        })
+        .await?;
         self.transaction(link, 1, false).await?;
         if site.waits.durability.is_some() {
             self.confirmations(link).await?;
@@ -321,7 +355,12 @@ impl Session {
         link: &mut Link<TcpStream>,
         verification: Verification,
     ) -> Result<(), LinkError> {
-        let Verification { pair, suspects, memory, answer } = verification;
+        let Verification {
+            pair,
+            suspects,
+            memory,
+            answer,
+        } = verification;
         let keys = &self.site.keys;
         let mut expected = 0;
         self.send(link, |packer| {
@@ -360,7 +399,12 @@ impl Session {
                 loop {
                     let members = self.page(link, pair, side, from).await?;
                     let (read, full) = (members.len(), members.len() == LOAD_PAGE_MEMBERS);
-                    self.tell(StoreEvent::Page(LoadedPage { pair, decimals, side, members }));
+                    self.tell(StoreEvent::Page(LoadedPage {
+                        pair,
+                        decimals,
+                        side,
+                        members,
+                    }));
                     from += read;
                     if !full {
                         break;
@@ -368,12 +412,17 @@ impl Session {
                 }
             }
         }
-        let hash = self.ask(link, &[b"HGETALL", keys.cursor().as_bytes()]).await?;
+        let hash = self
+            .ask(link, &[b"HGETALL", keys.cursor().as_bytes()])
+            .await?;
         let cursor = wire::read_cursor(&hash).map_err(|error| error.to_string());
         let remembered = match remember {
             Some(command) => {
                 let key = keys.processed_command(&command);
-                self.ask(link, &[b"EXISTS", key.as_bytes()]).await?.integer() == Some(1)
+                self.ask(link, &[b"EXISTS", key.as_bytes()])
+                    .await?
+                    .integer()
+                    == Some(1)
             }
             None => true,
         };
@@ -387,11 +436,16 @@ impl Session {
     }
 
     async fn pairs(&self, link: &mut Link<TcpStream>) -> Result<Vec<PairId>, LinkError> {
-        let reply = self.ask(link, &[b"SMEMBERS", self.site.keys.pairs().as_bytes()]).await?;
+        let reply = self
+            .ask(link, &[b"SMEMBERS", self.site.keys.pairs().as_bytes()])
+            .await?;
         let members = reply.elements().ok_or_else(|| unexpected("SMEMBERS"))?;
-        let pairs = members.iter().map(|member| member.text()?.parse().ok().map(PairId));
-        let mut pairs: Vec<PairId> =
-            pairs.collect::<Option<_>>().ok_or_else(|| unexpected("SMEMBERS"))?;
+        let pairs = members
+            .iter()
+            .map(|member| member.text()?.parse().ok().map(PairId));
+        let mut pairs: Vec<PairId> = pairs
+            .collect::<Option<_>>()
+            .ok_or_else(|| unexpected("SMEMBERS"))?;
         pairs.sort_unstable();
         Ok(pairs)
     }
@@ -413,10 +467,16 @@ impl Session {
         let parts: [&[u8]; 4] = [range, key.as_bytes(), first.as_bytes(), last.as_bytes()];
         let reply = self.ask(link, &parts).await?;
         let members = reply.elements().ok_or_else(|| unexpected("ZRANGE"))?;
-        let found: Vec<Found> = members.iter().map(|member| Found::of(side, member)).collect();
+        let found: Vec<Found> = members
+            .iter()
+            .map(|member| Found::of(side, member))
+            .collect();
         let records = self.records(link, &found).await?;
         let mut records = records.into_iter();
-        Ok(found.into_iter().map(|found| found.with_records(&mut records)).collect())
+        Ok(found
+            .into_iter()
+            .map(|found| found.with_records(&mut records))
+            .collect())
     }
 
     async fn records(
@@ -427,7 +487,10 @@ impl Session {
         let keys = &self.site.keys;
         let asking = link.ask_all(|packer| {
             for order in found.iter().flat_map(|found| found.candidates.iter()) {
-                packer.start(b"HGETALL").build(|out| keys.write_order(&order.id, out)).end();
+                packer
+                    .start(b"HGETALL")
+                    .build(|out| keys.write_order(&order.id, out))
+                    .end();
             }
         });
         within(self.site.waits.timeout * 2 + REPLY_MARGIN, asking).await
@@ -450,11 +513,15 @@ impl Found {
         let bytes = member.bytes().unwrap_or_default();
         let member = String::from_utf8_lossy(bytes).into_owned();
         let meaning = Keys::parse_member(side, &member);
-        let prefixed = meaning
-            .prefixed
-            .map(|prefixed| Candidate { id: prefixed.order, digits: Some(prefixed.digits) });
+        let prefixed = meaning.prefixed.map(|prefixed| Candidate {
+            id: prefixed.order,
+            digits: Some(prefixed.digits),
+        });
         let bare = meaning.bare.map(|id| Candidate { id, digits: None });
-        Self { member, candidates: prefixed.into_iter().chain(bare).collect() }
+        Self {
+            member,
+            candidates: prefixed.into_iter().chain(bare).collect(),
+        }
     }
 
     /// The first candidate that has a record decides.
@@ -468,7 +535,11 @@ impl Found {
             }
         }
         let (priority, record) = decided.unwrap_or((None, Record::Missing));
-        LoadedMember { member: self.member, priority, record }
+        LoadedMember {
+            member: self.member,
+            priority,
+            record,
+        }
     }
 }
 
@@ -479,7 +550,11 @@ fn record_of(id: &OrderId, reply: &Reply) -> Record {
         Ok(Some(stored)) => {
             let (decimals, priority) = (stored.decimals, stored.priority);
             let order = stored.resting(priority.unwrap_or(0));
-            Record::Order(Box::new(StoredOrder { order, decimals, priority }))
+            Record::Order(Box::new(StoredOrder {
+                order,
+                decimals,
+                priority,
+            }))
         }
         Err(error) => Record::Unreadable(error.to_string()),
     }
@@ -503,7 +578,9 @@ fn unexpected(command: &str) -> LinkError {
 
 fn lost(error: &LinkError) -> StoreEvent {
     if error.is_full() {
-        StoreEvent::Full(format!("the store is out of memory and refuses writes: {error}"))
+        StoreEvent::Full(format!(
+            "the store is out of memory and refuses writes: {error}"
+        ))
     } else {
         StoreEvent::Lost(error.to_string())
     }
@@ -519,7 +596,10 @@ fn not_found(error: &DiscoverError) -> StoreEvent {
 /// A login that is refused does not mend itself.
 fn unavailable(address: &str, error: &LinkError) -> StoreEvent {
     let words = error.refusal().unwrap_or_default();
-    if ["WRONGPASS", "NOAUTH", "NOPERM"].iter().any(|code| words.starts_with(code)) {
+    if ["WRONGPASS", "NOAUTH", "NOPERM"]
+        .iter()
+        .any(|code| words.starts_with(code))
+    {
         return StoreEvent::Misconfigured(format!(
             "store {address}: {error}; set REDIS_USERNAME and REDIS_PASSWORD_FILE to a user that \
              the store knows"

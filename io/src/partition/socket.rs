@@ -33,7 +33,11 @@ async fn resolve(host: &str, port: u16) -> Result<SocketAddr, io::Error> {
     }
     let name = host.to_owned();
     let found = glommio::executor()
-        .spawn_blocking(move || (name.as_str(), port).to_socket_addrs().map(|mut all| all.next()))
+        .spawn_blocking(move || {
+            (name.as_str(), port)
+                .to_socket_addrs()
+                .map(|mut all| all.next())
+        })
         .await?;
     found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address")))
 }

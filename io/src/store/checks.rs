@@ -35,11 +35,31 @@ impl From<LinkError> for CheckError {
 
 /// Each setting, what it must be, and why.
 const SETTINGS: [(&str, &str, &str); 5] = [
-    ("appendonly", "yes", "without an append-only file nothing is on disk"),
-    ("appendfsync", "always", "anything else acknowledges before the disk has it"),
-    ("no-appendfsync-on-rewrite", "no", "a rewrite would skip the disk unseen"),
-    ("io-threads", "1", "with more, replies of waiting clients can be damaged"),
-    ("maxmemory-policy", "noeviction", "an evicted record is a lost order"),
+    (
+        "appendonly",
+        "yes",
+        "without an append-only file nothing is on disk",
+    ),
+    (
+        "appendfsync",
+        "always",
+        "anything else acknowledges before the disk has it",
+    ),
+    (
+        "no-appendfsync-on-rewrite",
+        "no",
+        "a rewrite would skip the disk unseen",
+    ),
+    (
+        "io-threads",
+        "1",
+        "with more, replies of waiting clients can be damaged",
+    ),
+    (
+        "maxmemory-policy",
+        "noeviction",
+        "an evicted record is a lost order",
+    ),
 ];
 
 /// Reads the settings that the durability policy rests on. In memory mode only eviction matters.
@@ -94,9 +114,19 @@ pub async fn durability<S: AsyncRead + AsyncWrite + Unpin>(
     let timeout = timeout_ms.to_string();
     let replies = link
         .ask_all(|packer| {
-            packer.start(b"INCR").part(keys.boot_check().as_bytes()).end();
-            packer.start(b"WAIT").part(replicas.as_bytes()).part(timeout.as_bytes()).end();
-            packer.start(b"WAITAOF").part(b"1").part(replicas.as_bytes());
+            packer
+                .start(b"INCR")
+                .part(keys.boot_check().as_bytes())
+                .end();
+            packer
+                .start(b"WAIT")
+                .part(replicas.as_bytes())
+                .part(timeout.as_bytes())
+                .end();
+            packer
+                .start(b"WAITAOF")
+                .part(b"1")
+                .part(replicas.as_bytes());
             packer.part(timeout.as_bytes()).end();
         })
         .await?;

@@ -84,15 +84,26 @@ pub async fn primary<D: Dial>(
         StoreAddress::Sentinel { hosts, name } => ask_sentinels(dial, hosts, name, logins).await?,
     };
     let address = format!("{host}:{port}");
-    let unreachable =
-        |error: LinkError| DiscoverError::Unreachable { address: address.clone(), error };
-    let mut link = connect(dial, &host, port, logins.store).await.map_err(unreachable)?;
+    let unreachable = |error: LinkError| DiscoverError::Unreachable {
+        address: address.clone(),
+        error,
+    };
+    let mut link = connect(dial, &host, port, logins.store)
+        .await
+        .map_err(unreachable)?;
     let role = link.ask(&[b"ROLE"]).await.map_err(unreachable)?;
     let elements = role.elements().unwrap_or_default();
     match elements.first().and_then(|word| word.text()) {
         Some("master") => {
-            let replicas = elements.get(2).and_then(|list| list.elements()).map_or(0, <[_]>::len);
-            Ok(Primary { link, address, replicas })
+            let replicas = elements
+                .get(2)
+                .and_then(|list| list.elements())
+                .map_or(0, <[_]>::len);
+            Ok(Primary {
+                link,
+                address,
+                replicas,
+            })
         }
         Some(role) => {
             let role = if role == "slave" { "a replica" } else { role }.to_owned();
@@ -127,7 +138,10 @@ async fn ask_sentinels<D: Dial>(
             Err(error) => last = format!("{host}:{port}: {error}"),
         }
     }
-    Err(DiscoverError::NoPrimary { group: group.to_owned(), last })
+    Err(DiscoverError::NoPrimary {
+        group: group.to_owned(),
+        last,
+    })
 }
 
 async fn ask_sentinel<D: Dial>(
@@ -144,7 +158,10 @@ async fn ask_sentinel<D: Dial>(
     }
     let elements = reply.elements().unwrap_or_default();
     let host = elements.first().and_then(|host| host.text());
-    let port = elements.get(1).and_then(|port| port.text()).and_then(|port| port.parse().ok());
+    let port = elements
+        .get(1)
+        .and_then(|port| port.text())
+        .and_then(|port| port.parse().ok());
     match (host, port) {
         (Some(host), Some(port)) => Ok(Some((host.to_owned(), port))),
         _ => Err(unexpected("SENTINEL")),

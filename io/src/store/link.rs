@@ -71,7 +71,11 @@ const CHUNK_BYTES: usize = 64 * 1024;
 impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
     /// A link over a fresh connection.
     pub fn new(stream: S) -> Self {
-        Self { stream, reader: Reader::new(), chunk: vec![0; CHUNK_BYTES] }
+        Self {
+            stream,
+            reader: Reader::new(),
+            chunk: vec![0; CHUNK_BYTES],
+        }
     }
 
     /// Logs in, where there is something to log in with.
@@ -85,7 +89,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
             Some(user) => self.ask(&[b"AUTH", user.as_bytes(), password]).await?,
             None => self.ask(&[b"AUTH", password]).await?,
         };
-        if reply.is_status("OK") { Ok(()) } else { Err(unexpected("AUTH")) }
+        if reply.is_status("OK") {
+            Ok(())
+        } else {
+            Err(unexpected("AUTH"))
+        }
     }
 
     /// Sends one command and reads its reply.
@@ -161,5 +169,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
 
 /// A reply that is not of the expected kind.
 pub fn unexpected(command: &str) -> LinkError {
-    LinkError::Unexpected { command: command.to_owned() }
+    LinkError::Unexpected {
+        command: command.to_owned(),
+    }
 }

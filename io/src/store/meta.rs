@@ -16,8 +16,14 @@ pub async fn guards<S: AsyncRead + AsyncWrite + Unpin>(
 ) -> Result<Guards, LinkError> {
     let replies = link
         .ask_all(|packer| {
-            packer.start(b"HGETALL").part(keys.topology().as_bytes()).end();
-            packer.start(b"HGETALL").part(keys.halted().as_bytes()).end();
+            packer
+                .start(b"HGETALL")
+                .part(keys.topology().as_bytes())
+                .end();
+            packer
+                .start(b"HGETALL")
+                .part(keys.halted().as_bytes())
+                .end();
             packer.start(b"XLEN").part(keys.events().as_bytes()).end();
         })
         .await?;
@@ -53,7 +59,9 @@ fn topology(hash: &Reply) -> Result<Option<Topology>, LinkError> {
             prefetch: field(hash, "prefetch")?.parse().ok()?,
         })
     };
-    read().map(Some).ok_or_else(|| unexpected("HGETALL topology"))
+    read()
+        .map(Some)
+        .ok_or_else(|| unexpected("HGETALL topology"))
 }
 
 /// Whatever stands under the key halts, even if it cannot be read.
@@ -62,8 +70,12 @@ fn halted(hash: &Reply) -> Option<HaltRecord> {
         return None;
     }
     Some(HaltRecord {
-        reason: field(hash, "reason").unwrap_or("no reason is recorded").to_owned(),
+        reason: field(hash, "reason")
+            .unwrap_or("no reason is recorded")
+            .to_owned(),
         command: field(hash, "command").map(str::to_owned),
-        epoch: field(hash, "epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or(0),
+        epoch: field(hash, "epoch")
+            .and_then(|epoch| epoch.parse().ok())
+            .unwrap_or(0),
     })
 }

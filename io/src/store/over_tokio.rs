@@ -57,9 +57,14 @@ impl Dial for Dialler {
 
     async fn dial(&self, host: &str, port: u16) -> Result<Socket, io::Error> {
         let connecting = TcpStream::connect((host, port));
-        let stream = tokio::time::timeout(self.timeout, connecting).await.map_err(|_| {
-            io::Error::new(io::ErrorKind::TimedOut, "the connection did not open in time")
-        })??;
+        let stream = tokio::time::timeout(self.timeout, connecting)
+            .await
+            .map_err(|_| {
+                io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the connection did not open in time",
+                )
+            })??;
         stream.set_nodelay(true)?;
         Ok(Socket(stream))
     }
@@ -76,8 +81,13 @@ pub async fn primary(
 ) -> Result<Primary<Socket>, DiscoverError> {
     let dialler = Dialler { timeout };
     let finding = discover::primary(&dialler, address, logins);
-    tokio::time::timeout(timeout * 4, finding).await.unwrap_or_else(|_| {
-        let address = format!("{address:?}");
-        Err(DiscoverError::Unreachable { address, error: LinkError::TimedOut })
-    })
+    tokio::time::timeout(timeout * 4, finding)
+        .await
+        .unwrap_or_else(|_| {
+            let address = format!("{address:?}");
+            Err(DiscoverError::Unreachable {
+                address,
+                error: LinkError::TimedOut,
+            })
+        })
 }

@@ -117,7 +117,10 @@ pub(super) const COUNTERS: &[Figure<u64>] = &[
     figure(
         "conductor_replies_dropped",
         "Results that were dropped because their queue was full or the broker blocked.",
-        |shown| Some(shown.look.io.replies_dropped),
+        |shown| {
+            let full = report(shown).map_or(0, |it| it.replies_dropped);
+            Some(shown.look.io.replies_dropped + full)
+        },
     ),
     figure(
         "conductor_redeliveries",
