@@ -109,6 +109,11 @@ impl Outbox {
         std::mem::take(&mut self.actions)
     }
 
+    /// Whether anything is to be done now.
+    pub const fn has_actions(&self) -> bool {
+        !self.actions.is_empty()
+    }
+
     /// What was counted.
     pub const fn counters(&self) -> Counters {
         self.counters

@@ -18,6 +18,7 @@ pub use error::{AmqpError, Inequivalence, PublishError};
 pub use publisher::{Outgoing, Publication, Publisher};
 pub use topology::{
     QueueCounts, declare_event_queue, declare_events, declare_partition, queue_counts,
+    require_events,
 };
 
 use conductor_config::BrokerSettings;

@@ -65,7 +65,11 @@ async fn serve(settings: Settings) -> Result<(), OutboxError> {
         ))
     })?;
     let worker = worker_name();
-    let named: Vec<_> = settings.partitions.iter().map(|it| it.id.to_string()).collect();
+    let named: Vec<_> = settings
+        .partitions
+        .iter()
+        .map(|it| it.id.to_string())
+        .collect();
     let partitions = named.join(",");
     let line = Arc::new(Line::new(&settings.broker, &partitions, &worker));
     let reports: Reports = settings

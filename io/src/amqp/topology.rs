@@ -51,6 +51,20 @@ pub async fn declare_events(channel: &Channel) -> Result<(), AmqpError> {
     declare_exchange(channel, EVENT_EXCHANGE, ExchangeKind::Topic).await
 }
 
+/// Checks that the exchange for events is there, without declaring it.
+///
+/// # Errors
+/// [`AmqpError::Missing`] when it is not; the channel is dead then.
+pub async fn require_events(channel: &Channel) -> Result<(), AmqpError> {
+    let options = ExchangeDeclareOptions {
+        passive: true,
+        ..ExchangeDeclareOptions::default()
+    };
+    let (name, arguments) = (short(EVENT_EXCHANGE)?, FieldTable::default());
+    let asking = channel.exchange_declare(name, ExchangeKind::Topic, options, arguments);
+    within(&format!("exchange {EVENT_EXCHANGE}"), asking).await
+}
+
 /// Declares a durable queue of events and binds it; `#` is every type, `deal.#` is deals.
 ///
 /// # Errors

@@ -201,9 +201,18 @@ mod tests {
         let headers = properties.headers().clone().expect("headers");
         let header = |name: &str| headers.inner().get(name).cloned();
         assert_eq!(header("x-partition"), Some(AMQPValue::LongLongInt(3)));
-        assert_eq!(header("x-partition-sequence"), Some(AMQPValue::LongLongInt(42)));
-        assert_eq!(header("x-partition-offset"), Some(AMQPValue::LongString("7-1".into())));
-        assert_eq!(header("x-causation-id"), Some(AMQPValue::LongString("c-1".into())));
+        assert_eq!(
+            header("x-partition-sequence"),
+            Some(AMQPValue::LongLongInt(42))
+        );
+        assert_eq!(
+            header("x-partition-offset"),
+            Some(AMQPValue::LongString("7-1".into()))
+        );
+        assert_eq!(
+            header("x-causation-id"),
+            Some(AMQPValue::LongString("c-1".into()))
+        );
     }
 
     #[test]
@@ -230,15 +239,30 @@ mod tests {
     fn a_gap_is_told_once_and_a_repeat_is_none() {
         let read = |numbers: &[u64]| -> Vec<StreamEntry> {
             let entries = numbers.iter();
-            entries.map(|number| entry(&format!("{number}-0"), &["event", &event(*number)])).collect()
+            entries
+                .map(|number| entry(&format!("{number}-0"), &["event", &event(*number)]))
+                .collect()
         };
         let mut sequences = Sequences::default();
-        assert!(sequences.look(&read(&[5, 6, 7])).is_empty(), "it may begin anywhere");
+        assert!(
+            sequences.look(&read(&[5, 6, 7])).is_empty(),
+            "it may begin anywhere"
+        );
         assert!(sequences.look(&read(&[6, 7, 8])).is_empty(), "read again");
-        let gap = Gap { stream_id: "10-0".to_owned(), expected: 9, found: 10 };
+        let gap = Gap {
+            stream_id: "10-0".to_owned(),
+            expected: 9,
+            found: 10,
+        };
         assert_eq!(sequences.look(&read(&[8, 10, 11])), [gap]);
-        assert!(sequences.look(&read(&[8, 10, 11])).is_empty(), "told already");
+        assert!(
+            sequences.look(&read(&[8, 10, 11])).is_empty(),
+            "told already"
+        );
         sequences.forget();
-        assert!(sequences.look(&read(&[20])).is_empty(), "another worker went on");
+        assert!(
+            sequences.look(&read(&[20])).is_empty(),
+            "another worker went on"
+        );
     }
 }

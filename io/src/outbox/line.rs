@@ -45,7 +45,9 @@ struct Held {
 
 impl std::fmt::Debug for Held {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Held").field("lost", &*self.lost.borrow()).finish_non_exhaustive()
+        out.debug_struct("Held")
+            .field("lost", &*self.lost.borrow())
+            .finish_non_exhaustive()
     }
 }
 
@@ -99,7 +101,9 @@ impl Line {
 
     /// Closes the connection, if there is one.
     pub(super) async fn close(&self) {
-        if let Some(held) = self.held.lock().await.take() {
+        // Whoever has it locked is connecting, and is not waited for.
+        let held = self.held.try_lock().ok().and_then(|mut held| held.take());
+        if let Some(held) = held {
             amqp::close_connection(&held.connection).await;
         }
     }
@@ -109,10 +113,19 @@ impl Line {
         let (tell, lost) = watch::channel(None);
         self.blocked.store(false, Ordering::Relaxed);
         let events = connection.events_listener();
-        let watching = watch_events(events, tell, Arc::clone(&self.blocked), self.partitions.clone());
+        let watching = watch_events(
+            events,
+            tell,
+            Arc::clone(&self.blocked),
+            self.partitions.clone(),
+        );
         let watcher = tokio::spawn(watching);
         info!(partitions = self.partitions, "connected to the broker");
-        Ok(Held { connection, lost, watcher })
+        Ok(Held {
+            connection,
+            lost,
+            watcher,
+        })
     }
 }
 
@@ -133,7 +146,10 @@ async fn watch_events(
         match events.next().await {
             Some(Event::ConnectionBlocked(reason)) => {
                 blocked.store(true, Ordering::Relaxed);
-                warn!(partitions, reason, "the broker takes no messages; give it memory or disk");
+                warn!(
+                    partitions,
+                    reason, "the broker takes no messages; give it memory or disk"
+                );
             }
             Some(Event::ConnectionUnblocked) => {
                 blocked.store(false, Ordering::Relaxed);

@@ -51,7 +51,11 @@ pub(super) async fn serve(
 ) -> std::io::Result<()> {
     let mut registry = Registry::with_prefix("conductor_outbox");
     registry.register_collector(Box::new(Figures(reports.clone())));
-    let site = Arc::new(Site { reports, line, registry });
+    let site = Arc::new(Site {
+        reports,
+        line,
+        registry,
+    });
     let router = Router::new()
         .route("/health", get(health))
         .route("/ready", get(ready))
@@ -62,7 +66,9 @@ pub(super) async fn serve(
         // A sender that is gone means the same as being told.
         let _ = stopping.wait_for(|stop| *stop).await;
     };
-    axum::serve(listener, router).with_graceful_shutdown(shutdown).await
+    axum::serve(listener, router)
+        .with_graceful_shutdown(shutdown)
+        .await
 }
 
 /// The process runs, or this would not be answered.
@@ -73,10 +79,17 @@ async fn health() -> Response {
 /// Whether this process publishes the events of all its partitions.
 async fn ready(State(site): State<Arc<Site>>) -> Response {
     let blocked = site.line.is_blocked();
-    let partitions = site.reports.iter().map(|report| readiness(&locked(report), blocked));
+    let partitions = site
+        .reports
+        .iter()
+        .map(|report| readiness(&locked(report), blocked));
     let partitions: Vec<_> = partitions.collect();
     let ready = partitions.iter().all(|partition| partition.ready);
-    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let status = if ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
     json(status, &Readiness { ready, partitions })
 }
 
@@ -100,7 +113,8 @@ async fn metrics(State(site): State<Arc<Site>>) -> Response {
     match prometheus_client::encoding::text::encode(&mut text, &site.registry) {
         Ok(()) => ([(header::CONTENT_TYPE, METRICS_TYPE)], text).into_response(),
         Err(error) => {
-            let body = serde_json::json!({ "error": format!("the figures cannot be written: {error}") });
+            let body =
+                serde_json::json!({ "error": format!("the figures cannot be written: {error}") });
             json(StatusCode::INTERNAL_SERVER_ERROR, &body)
         }
     }

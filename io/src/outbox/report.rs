@@ -68,21 +68,49 @@ pub(super) struct Figures(pub(super) Reports);
 type Reading = (&'static str, &'static str, fn(&Report) -> u64);
 
 const COUNTERS: [Reading; 6] = [
-    ("published", "Events that the broker confirmed", |it| it.counters.published),
-    ("retried", "Publications that failed and are tried again", |it| it.counters.retried),
-    ("dead_lettered", "Entries that were no events", |it| it.counters.dead_lettered),
-    ("leases_taken", "Times that the lease was taken", |it| it.counters.leases),
-    ("waits_below_policy", "Waits that ended with too few disks", |it| {
-        it.counters.waits_below_policy
+    ("published", "Events that the broker confirmed", |it| {
+        it.counters.published
     }),
-    ("sequence_gaps", "Places where the sequence did not go on by one", |it| it.sequence_gaps),
+    (
+        "retried",
+        "Publications that failed and are tried again",
+        |it| it.counters.retried,
+    ),
+    ("dead_lettered", "Entries that were no events", |it| {
+        it.counters.dead_lettered
+    }),
+    ("leases_taken", "Times that the lease was taken", |it| {
+        it.counters.leases
+    }),
+    (
+        "waits_below_policy",
+        "Waits that ended with too few disks",
+        |it| it.counters.waits_below_policy,
+    ),
+    (
+        "sequence_gaps",
+        "Places where the sequence did not go on by one",
+        |it| it.sequence_gaps,
+    ),
 ];
 
 const GAUGES: [Reading; 4] = [
-    ("stream_length", "Entries in the event stream, when last read", |it| it.stream_length),
-    ("unconfirmed", "Publications that wait for their confirm", |it| it.unconfirmed as u64),
-    ("lease", "1 while this process has the lease", |it| u64::from(it.lease)),
-    ("ready", "1 while this process publishes or would", |it| u64::from(it.not_ready.is_none())),
+    (
+        "stream_length",
+        "Entries in the event stream, when last read",
+        |it| it.stream_length,
+    ),
+    (
+        "unconfirmed",
+        "Publications that wait for their confirm",
+        |it| it.unconfirmed as u64,
+    ),
+    ("lease", "1 while this process has the lease", |it| {
+        u64::from(it.lease)
+    }),
+    ("ready", "1 while this process publishes or would", |it| {
+        u64::from(it.not_ready.is_none())
+    }),
 ];
 
 impl Collector for Figures {

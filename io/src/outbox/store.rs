@@ -1,0 +1,425 @@
+//! What the outbox asks of a partition's store.
+//!
+//! Each function is one packet and its replies on the partition's own connection, within a time
+//! limit. A reply that is missing, is refused or is not what it must be makes the connection
+//! useless: what has happened is unknown then, and the machine starts again from the head.
+
+use super::entry::StreamEntry;
+use crate::keys::{Keys, field};
+use crate::resp::{Packer, Reply};
+use crate::store::checks;
+use crate::store::discover::Logins;
+use crate::store::over_tokio::{self, Socket};
+use crate::store::{Link, LinkError, meta};
+use conductor_config::{Login, StoreAddress, Topology};
+use conductor_engine::partition::Confirmed;
+use std::future::Future;
+use std::time::Duration;
+
+/// How long a connection may take to open.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// How long the store may take for anything that does not wait for disks or events.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// How long one wait for events lasts, in milliseconds.
+const EVENTS_WITHIN_MS: &str = "1000";
+/// How long giving up a lease may take when the process ends.
+const RELEASE_WITHIN: Duration = Duration::from_secs(1);
+
+/// Takes the lease or renews it, unless another worker has it. Either is a write, so that a wait
+/// for disks behind it is one for everything that the connection has seen before.
+const LEASE: &str = "local holder = redis.call('GET', KEYS[1]) \
+    if holder == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1 end \
+    if holder then return 0 end \
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1";
+/// Gives the lease up, unless another worker has it.
+const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
+    return redis.call('DEL', KEYS[1]) end return 0";
+
+/// Everything about one partition that does not change.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// Its keys.
+    pub(super) keys: Keys,
+    /// What its store must say of itself.
+    pub(super) topology: Topology,
+    /// Where its store is.
+    pub(super) address: StoreAddress,
+    /// As whom to log in to it.
+    pub(super) store_login: Option<Login>,
+    /// As whom to log in to the Sentinels.
+    pub(super) sentinel_login: Option<Login>,
+    /// What the lease holds while it is ours.
+    pub(super) worker: String,
+    /// How long the lease lasts without renewal.
+    pub(super) lease: Duration,
+    /// The wait for disks; `None` in memory mode.
+    pub(super) wait: Option<Wait>,
+}
+
+/// A wait for disks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wait {
+    /// Replicas that must confirm.
+    pub(super) replicas: u32,
+    /// How long one wait lasts.
+    pub(super) timeout: Duration,
+}
+
+/// A partition's connection.
+pub(super) type StoreLink = Link<Socket>;
+
+/// Why the store cannot be worked with.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StoreError {
+    /// Time, or a failover, may mend it.
+    #[error("{0}")]
+    Lost(String),
+    /// Somebody must change something first.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl From<LinkError> for StoreError {
+    fn from(error: LinkError) -> Self {
+        StoreError::Lost(error.to_string())
+    }
+}
+
+/// What one read brought.
+#[derive(Debug)]
+pub(super) struct Read {
+    /// Entries from the head.
+    pub(super) entries: Vec<StreamEntry>,
+    /// Whether the lease is ours and renewed.
+    pub(super) lease_held: bool,
+    /// Entries in the stream.
+    pub(super) stream_length: u64,
+}
+
+type Outcome<T> = Result<T, StoreError>;
+
+/// Finds the primary, connects, and checks that the store is this partition's.
+pub(super) async fn connect(plan: &Plan) -> Outcome<StoreLink> {
+    let logins = Logins {
+        store: plan.store_login.as_ref(),
+        sentinel: plan.sentinel_login.as_ref(),
+    };
+    let found = over_tokio::primary(&plan.address, logins, CONNECT_WITHIN).await;
+    let mut link = found
+        .map_err(|error| StoreError::Lost(error.to_string()))?
+        .link;
+    let asking = async { Ok(meta::guards(&mut link, &plan.keys).await?) };
+    let guards = within(ANSWER_WITHIN, asking).await?;
+    let found = guards
+        .topology
+        .map(|found| (found.partition, found.partition_count, found.prefetch));
+    let ours = plan.topology;
+    let expected = (ours.partition.0, ours.partition_count, ours.prefetch);
+    let told = |(partition, count, prefetch): (u32, u32, u16)| {
+        format!("partition {partition} of {count} with prefetch {prefetch}")
+    };
+    match found {
+        Some(found) if found == expected => Ok(link),
+        Some(found) => Err(StoreError::Refused(format!(
+            "the store's topology is {}, but this process is configured as {}; change the \
+             configuration, or connect to the right store",
+            told(found),
+            told(expected)
+        ))),
+        None => Err(StoreError::Refused(format!(
+            "the store has no topology for {}: it was emptied or is the wrong one; restore it or \
+             connect to the right one, and only for a new cell run `cell init`",
+            told(expected)
+        ))),
+    }
+}
+
+/// Takes the lease; whether it is ours now.
+pub(super) async fn take_lease(link: &mut StoreLink, plan: &Plan) -> Outcome<bool> {
+    let replies = ask(link, ANSWER_WITHIN, |packer| lease(packer, plan)).await?;
+    held(&replies[0])
+}
+
+/// Gives the lease up, on a connection of its own where there is none.
+pub(super) async fn release_lease(link: Option<StoreLink>, plan: &Plan) -> Outcome<StoreLink> {
+    let releasing = async {
+        let mut link = match link {
+            Some(link) => link,
+            None => connect(plan).await?,
+        };
+        let replies = ask(&mut link, ANSWER_WITHIN, |packer| {
+            packer.start(b"EVAL").part(RELEASE.as_bytes()).part(b"1");
+            packer.part(plan.keys.outbox_lease().as_bytes());
+            packer.part(plan.worker.as_bytes()).end();
+        });
+        accepted(&replies.await?)?;
+        Ok(link)
+    };
+    within(RELEASE_WITHIN, releasing).await
+}
+
+/// Sends the packet of one read and takes its replies, but for those of the wait for disks, which
+/// [`confirmed`] takes.
+pub(super) async fn read(
+    link: &mut StoreLink,
+    plan: &Plan,
+    delete: &[(String, String)],
+    count: usize,
+) -> Outcome<Read> {
+    let mut packet = Vec::new();
+    let mut packer = Packer::new(&mut packet);
+    if !delete.is_empty() {
+        packer.start(b"MULTI").end();
+        pack_deletion(&mut packer, plan, delete);
+        packer.start(b"EXEC").end();
+    }
+    let transaction = packer.packed();
+    // The server takes a count of zero for no limit at all or for nil, depending on its age.
+    if count > 0 {
+        packer.start(b"XRANGE").part(plan.keys.events().as_bytes());
+        packer
+            .part(b"-")
+            .part(b"+")
+            .part(b"COUNT")
+            .part(count.to_string().as_bytes())
+            .end();
+    }
+    lease(&mut packer, plan);
+    packer
+        .start(b"XLEN")
+        .part(plan.keys.events().as_bytes())
+        .end();
+    let expected = packer.packed();
+    if let Some(wait) = plan.wait {
+        pack_wait(&mut packer, wait);
+    }
+    let exchanging = async {
+        link.send(&packet).await?;
+        take(link, expected).await
+    };
+    let mut replies = within(ANSWER_WITHIN, exchanging).await?;
+    let mut rest = replies.split_off(transaction);
+    if transaction > 0 {
+        executed(&replies)?;
+    }
+    accepted(&rest)?;
+    let length = rest.pop().and_then(|reply| reply.integer());
+    let lease_held = held(&rest.pop().unwrap_or(Reply::Nil))?;
+    let entries = match rest.pop() {
+        Some(Reply::Array(entries)) => entries.into_iter().map(StreamEntry::read).collect(),
+        None => Some(Vec::new()),
+        Some(_) => None,
+    };
+    match (
+        entries,
+        length.and_then(|length| u64::try_from(length).ok()),
+    ) {
+        (Some(entries), Some(stream_length)) => Ok(Read {
+            entries,
+            lease_held,
+            stream_length,
+        }),
+        _ => Err(odd("the event stream cannot be read")),
+    }
+}
+
+/// The replies of a wait for disks that was sent already.
+pub(super) async fn confirmed(link: &mut StoreLink, wait: Wait) -> Outcome<Confirmed> {
+    let replies = within(wait.limit(), take(link, 2)).await?;
+    counted(&replies)
+}
+
+/// Renews the lease and waits for disks once more.
+pub(super) async fn await_disks(
+    link: &mut StoreLink,
+    plan: &Plan,
+    wait: Wait,
+) -> Outcome<(bool, Confirmed)> {
+    let replies = ask(link, wait.limit(), |packer| {
+        lease(packer, plan);
+        pack_wait(packer, wait);
+    });
+    let replies = replies.await?;
+    Ok((held(&replies[0])?, counted(&replies[1..])?))
+}
+
+/// Waits until the stream has an entry, for a second at most.
+pub(super) async fn await_events(link: &mut StoreLink, plan: &Plan) -> Outcome<()> {
+    let replies = ask(link, ANSWER_WITHIN, |packer| {
+        packer
+            .start(b"XREAD")
+            .part(b"COUNT")
+            .part(b"1")
+            .part(b"BLOCK");
+        packer.part(EVENTS_WITHIN_MS.as_bytes()).part(b"STREAMS");
+        packer.part(plan.keys.events().as_bytes()).part(b"0").end();
+    });
+    accepted(&replies.await?)
+}
+
+/// Moves entries to the dead letters with all their fields, each with its reason.
+pub(super) async fn dead_letter(
+    link: &mut StoreLink,
+    plan: &Plan,
+    letters: &[(StreamEntry, String)],
+) -> Outcome<()> {
+    let replies = ask(link, ANSWER_WITHIN, |packer| {
+        packer.start(b"MULTI").end();
+        for (entry, reason) in letters {
+            packer
+                .start(b"XADD")
+                .part(plan.keys.dead_letter().as_bytes())
+                .part(b"*");
+            for part in &entry.fields {
+                packer.part(part);
+            }
+            packer
+                .part(field::REASON.as_bytes())
+                .part(reason.as_bytes())
+                .end();
+        }
+        packer.start(b"XDEL").part(plan.keys.events().as_bytes());
+        for (entry, _) in letters {
+            packer.part(entry.id.as_bytes());
+        }
+        packer.end();
+        packer.start(b"EXEC").end();
+    });
+    executed(&replies.await?)
+}
+
+/// Deletes what was confirmed and counts one more try of what failed, or neither.
+pub(super) async fn settle(
+    link: &mut StoreLink,
+    plan: &Plan,
+    delete: &[(String, String)],
+    failed: Option<&str>,
+) -> Outcome<()> {
+    let replies = ask(link, ANSWER_WITHIN, |packer| {
+        packer.start(b"MULTI").end();
+        pack_deletion(packer, plan, delete);
+        if let Some(event) = failed {
+            packer
+                .start(b"HINCRBY")
+                .part(plan.keys.outbox_attempts().as_bytes());
+            packer.part(event.as_bytes()).part(b"1").end();
+        }
+        packer.start(b"EXEC").end();
+    });
+    executed(&replies.await?)
+}
+
+impl Wait {
+    /// Two waits and some time to answer.
+    fn limit(self) -> Duration {
+        self.timeout * 2 + ANSWER_WITHIN
+    }
+}
+
+fn lease(packer: &mut Packer<'_>, plan: &Plan) {
+    packer.start(b"EVAL").part(LEASE.as_bytes()).part(b"1");
+    packer
+        .part(plan.keys.outbox_lease().as_bytes())
+        .part(plan.worker.as_bytes());
+    packer
+        .part(plan.lease.as_millis().to_string().as_bytes())
+        .end();
+}
+
+fn pack_wait(packer: &mut Packer<'_>, wait: Wait) {
+    let (replicas, timeout) = (
+        wait.replicas.to_string(),
+        wait.timeout.as_millis().to_string(),
+    );
+    packer
+        .start(b"WAIT")
+        .part(replicas.as_bytes())
+        .part(timeout.as_bytes())
+        .end();
+    packer
+        .start(b"WAITAOF")
+        .part(b"1")
+        .part(replicas.as_bytes())
+        .part(timeout.as_bytes())
+        .end();
+}
+
+fn pack_deletion(packer: &mut Packer<'_>, plan: &Plan, delete: &[(String, String)]) {
+    if delete.is_empty() {
+        return;
+    }
+    packer.start(b"XDEL").part(plan.keys.events().as_bytes());
+    for (stream_id, _) in delete {
+        packer.part(stream_id.as_bytes());
+    }
+    packer.end();
+    packer
+        .start(b"HDEL")
+        .part(plan.keys.outbox_attempts().as_bytes());
+    for (_, event) in delete {
+        packer.part(event.as_bytes());
+    }
+    packer.end();
+}
+
+async fn within<T>(limit: Duration, work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+    let timed = tokio::time::timeout(limit, work).await;
+    timed.unwrap_or_else(|_| Err(LinkError::TimedOut.into()))
+}
+
+async fn ask(
+    link: &mut StoreLink,
+    limit: Duration,
+    pack: impl FnOnce(&mut Packer<'_>),
+) -> Outcome<Vec<Reply>> {
+    within(limit, async { Ok(link.ask_all(pack).await?) }).await
+}
+
+async fn take(link: &mut StoreLink, count: usize) -> Outcome<Vec<Reply>> {
+    let mut replies = Vec::with_capacity(count);
+    for _ in 0..count {
+        replies.push(link.reply().await?);
+    }
+    Ok(replies)
+}
+
+/// No reply is a refusal.
+fn accepted(replies: &[Reply]) -> Outcome<()> {
+    match replies.iter().find_map(Reply::first_error) {
+        Some(words) => Err(StoreError::Lost(format!(
+            "the server refused a command: {words}"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// A transaction was executed, and every part of it was.
+fn executed(replies: &[Reply]) -> Outcome<()> {
+    accepted(replies)?;
+    match replies.last() {
+        Some(Reply::Array(_)) => Ok(()),
+        _ => Err(odd("a transaction was not executed")),
+    }
+}
+
+fn held(reply: &Reply) -> Outcome<bool> {
+    accepted(std::slice::from_ref(reply))?;
+    match reply.integer() {
+        Some(1) => Ok(true),
+        Some(0) => Ok(false),
+        _ => Err(odd("the lease cannot be read")),
+    }
+}
+
+fn counted(replies: &[Reply]) -> Outcome<Confirmed> {
+    accepted(replies)?;
+    match replies {
+        [wait, wait_aof] => checks::confirmed(wait, wait_aof),
+        _ => None,
+    }
+    .ok_or_else(|| odd("the wait for disks cannot be read"))
+}
+
+fn odd(what: &str) -> StoreError {
+    StoreError::Lost(format!("{what}: the server answered something unexpected"))
+}
