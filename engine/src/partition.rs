@@ -177,6 +177,11 @@ pub enum StoreEvent {
     Executed(Executed),
     /// An inspection is over.
     Inspected,
+    /// The connection was tried while nothing was asked of it.
+    Probed {
+        /// Replicas that follow the primary.
+        replicas: u32,
+    },
 }
 
 /// What came of a transaction.
@@ -338,6 +343,8 @@ pub struct Partition {
     outstanding: VecDeque<Outstanding>,
     seen_durable: Cursor,
     epoch: Option<Epoch>,
+    /// Replicas that followed the primary when the idle connection was last tried.
+    replicas_seen: Option<u32>,
     connected_before: bool,
     stopping: bool,
     tries: u32,
@@ -356,6 +363,7 @@ impl Partition {
             outstanding: VecDeque::new(),
             seen_durable: Cursor::default(),
             epoch: None,
+            replicas_seen: None,
             connected_before: false,
             stopping: false,
             tries: 0,
@@ -434,8 +442,7 @@ impl Partition {
     }
 
     fn channel_lost(&mut self, generation: Generation, reason: String) {
-        let opening = matches!(self.phase, Phase::Opening) && self.generation.is_none();
-        if self.generation != Some(generation) && !opening {
+        if self.generation != Some(generation) {
             return;
         }
         self.generation = None;
@@ -478,10 +485,13 @@ impl Partition {
         }
     }
 
-    /// While nothing is asked of the store, it can only be lost; it is found again at the claim.
+    /// While nothing is asked of the store it can still be lost. Then the channel is closed too: a
+    /// standby that could not take the next delivery must not be handed it.
     fn idle_event(&mut self, event: StoreEvent) {
-        if let StoreEvent::Lost(_) = event {
-            self.act(Action::Disconnect);
+        match event {
+            StoreEvent::Lost(reason) => self.pause(reason),
+            StoreEvent::Probed { replicas } => self.replicas_seen = Some(replicas),
+            _ => {}
         }
     }
 
@@ -606,6 +616,7 @@ impl Partition {
         }
         self.act(Action::Disconnect);
         self.epoch = None;
+        self.replicas_seen = None;
     }
 
     fn forget_deliveries(&mut self) {

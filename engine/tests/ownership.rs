@@ -563,3 +563,34 @@ fn a_repeat_of_a_command_of_the_group_in_flight_is_found_behind_it() {
     ));
     assert!(CommandId::new("c-1").is_ok());
 }
+
+#[test]
+fn a_standby_without_its_store_gives_its_channel_up() {
+    let mut bench = Bench::standing_by();
+    bench.store(StoreEvent::Lost("the server closed the connection".into()));
+    let actions = bench.take();
+    assert!(
+        matches!(
+            actions[..],
+            [
+                Action::CloseChannel(1, _),
+                Action::Disconnect,
+                Action::Note(_),
+                Action::Pause(_)
+            ]
+        ),
+        "{actions:?}"
+    );
+    assert!(bench.machine.status().not_ready.is_some());
+}
+
+#[test]
+fn a_missing_replica_is_told_before_the_next_command_needs_it() {
+    for mut bench in [Bench::standing_by(), Bench::owning()] {
+        bench.store(StoreEvent::Probed { replicas: 0 });
+        assert!(bench.machine.status().not_ready.is_some());
+        bench.store(StoreEvent::Probed { replicas: 1 });
+        assert_eq!(bench.machine.status().not_ready, None);
+        assert!(bench.take().is_empty());
+    }
+}

@@ -11,6 +11,7 @@ pub mod conductor;
 pub mod keys;
 pub mod mailbox;
 pub mod messages;
+pub mod outbox;
 pub mod partition;
 pub mod reconcile;
 pub mod resp;

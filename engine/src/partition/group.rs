@@ -166,6 +166,7 @@ impl Partition {
                 }
                 self.proceed();
             }
+            StoreEvent::Probed { replicas } => self.replicas_seen = Some(replicas),
             _ => self.doubt("the store answered something that was not asked".into()),
         }
     }
@@ -410,6 +411,7 @@ impl Partition {
             return;
         }
         if let Some(flight) = owner.flight.take() {
+            self.replicas_seen = None;
             self.counters.groups += 1;
             self.counters.commands += flight.group.decided as u64;
             self.counters.events += flight.group.events;

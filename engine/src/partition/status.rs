@@ -116,11 +116,11 @@ impl Partition {
             ),
             Phase::Pausing(reason) => (Role::Unknown, "waiting", Some(reason.clone())),
             Phase::Opening => (Role::Unknown, "opening", not_yet("waiting for the broker")),
-            Phase::Standby => (Role::Standby, "standing-by", None),
+            Phase::Standby => (Role::Standby, "standing-by", self.missing_replicas()),
             Phase::Claiming(claim) => (Role::Active, "claiming", Some(claim.problem())),
             Phase::Owner(owner) => match &owner.not_durable {
                 Some(problem) => (Role::Active, "not-durable", Some(problem.clone())),
-                None => (Role::Active, "owning", None),
+                None => (Role::Active, "owning", self.missing_replicas()),
             },
             Phase::Halting(_) => (Role::Unknown, "halting", not_yet("an invariant broke")),
             Phase::Halted(record) => {
@@ -133,6 +133,16 @@ impl Partition {
             }
             Phase::Stopped => (Role::Unknown, "stopped", not_yet("the process is ending")),
         }
+    }
+}
+
+impl Partition {
+    /// Replicas that would be missed by the next command, as far as the idle connection showed.
+    fn missing_replicas(&self) -> Option<String> {
+        let (needed, seen) = (self.settings.durability?.replicas, self.replicas_seen?);
+        (seen < needed).then(|| {
+            format!("{seen} of {needed} replicas follow the primary; bring the missing ones back")
+        })
     }
 }
 

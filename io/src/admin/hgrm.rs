@@ -66,26 +66,78 @@ fn exact(value: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// What the reference's port for Python prints for the same recording, but for the second
-    /// comment line, which the reference words as here.
-    const EXPECTED: &str = "\
-       Value     Percentile TotalCount 1/(1-Percentile)
+    /// The percentiles are where the reference puts them; counts, values, mean, deviation and
+    /// buckets are also what its Python port prints for this recording.
+    const EXPECTED: &str = "       Value     Percentile TotalCount 1/(1-Percentile)
 
-    1200.000 0.000000000000        100           1.00
-    1200.000 0.100000000000        100           1.11
+    1200.000 0.000000000000         10           1.00
+    1200.000 0.100000000000         10           1.11
+    1200.000 0.200000000000         10           1.25
+    1200.000 0.300000000000         10           1.43
+    1200.000 0.400000000000         10           1.67
+    1200.000 0.500000000000         10           2.00
+    1200.000 0.550000000000         10           2.22
+    3401.000 0.600000000000         15           2.50
+    3401.000 0.650000000000         15           2.86
+    3401.000 0.700000000000         15           3.33
+    3401.000 0.750000000000         15           4.00
+    3401.000 0.775000000000         15           4.44
+    3401.000 0.800000000000         15           5.00
+    3401.000 0.825000000000         15           5.71
+    3401.000 0.850000000000         15           6.67
+    3401.000 0.875000000000         15           8.00
+   90047.000 0.887500000000         16           8.89
+   90047.000 0.900000000000         16          10.00
+   90047.000 0.912500000000         16          11.43
+   90047.000 0.925000000000         16          13.33
+   90047.000 0.937500000000         16          16.00
+ 2500607.000 0.943750000000         17          17.78
+ 2500607.000 1.000000000000         17
+#[Mean    =   154035.588, StdDeviation   =   586752.625]
+#[Max     =  2500607.000, Total count    =           17]
+#[Buckets =           26, SubBuckets     =         2048]
 ";
 
-    fn recorded() -> Histogram<u64> {
+    fn recorded(times: &[(u64, u64)]) -> Histogram<u64> {
         let mut histogram = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("bounds");
-        for (value, count) in [(1_200, 100), (3_400, 50), (90_000, 9), (2_500_000, 1)] {
-            histogram.record_n(value, count).expect("within the bounds");
+        for (value, count) in times {
+            histogram
+                .record_n(*value, *count)
+                .expect("within the bounds");
         }
         histogram
     }
 
     #[test]
-    fn the_text_is_what_the_plotter_reads() {
-        let text = text(&recorded());
-        assert!(text.starts_with(EXPECTED), "{text}");
+    fn the_text_is_laid_out_as_the_reference_has_it() {
+        let recorded = recorded(&[(1_200, 10), (3_400, 5), (90_000, 1), (2_500_000, 1)]);
+        assert_eq!(text(&recorded), EXPECTED);
+    }
+
+    #[test]
+    fn the_plotter_finds_four_columns_in_every_line_that_it_draws() {
+        let text = text(&recorded(&[(7, 9), (60_000_000_000, 1)]));
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let columns = |line: &str| {
+            line.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        let drawn: Vec<_> = lines
+            .map(columns)
+            .filter(|columns| columns.len() == 4)
+            .collect();
+        let numbers = drawn.iter().skip(1);
+        let parsed = numbers.filter(|row| row.iter().all(|text| text.parse::<f64>().is_ok()));
+        assert!(
+            parsed.count() == drawn.len() - 1 && drawn.len() > 5,
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_step_that_was_never_taken_gives_a_text_without_lines_to_draw() {
+        let text = text(&recorded(&[]));
+        assert!(text.contains("Total count    =            0]"), "{text}");
     }
 }

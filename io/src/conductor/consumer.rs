@@ -199,6 +199,9 @@ impl PartitionConsumer {
     }
 
     fn start_opening(&mut self) {
+        if self.opening.is_some() {
+            return;
+        }
         let pause = match self.tries {
             0 => Duration::ZERO,
             tries => {
@@ -305,6 +308,13 @@ impl PartitionConsumer {
                 self.post.partition
             );
             amqp::close_channel(&line.channel).await;
+            if line.channel.status().connected() {
+                // The broker did not answer. While the channel stands it keeps what it delivered
+                // on it, so the whole connection goes.
+                if let Some(connection) = self.connection.take() {
+                    amqp::close_connection(&connection).await;
+                }
+            }
         }
     }
 

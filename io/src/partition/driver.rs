@@ -285,6 +285,7 @@ impl Driver {
             Action::OpenChannel => self.send(FromPartition::OpenChannel),
             Action::CloseChannel(generation, reason) => {
                 self.pending.clear();
+                self.generation = 0;
                 self.send(FromPartition::CloseChannel(generation, reason));
             }
             Action::RaiseEpoch => self.jobs.push(Job::RaiseEpoch),

@@ -74,6 +74,8 @@ pub(super) struct Site {
 
 /// How long a connection, a login or a check may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a connection may be idle before it is tried.
+const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// How long any reply may take beyond the waits that stand before it.
 const REPLY_MARGIN: Duration = Duration::from_millis(1_500);
 
@@ -107,11 +109,40 @@ impl Session {
             Err(event) => return self.tell(event),
         };
         loop {
-            let job = self.jobs.pop().await;
-            if let Err(error) = self.perform(&mut link, job).await {
+            let done = match self.next_job().await {
+                Some(job) => self.perform(&mut link, job).await,
+                None => self.probe(&mut link).await,
+            };
+            if let Err(error) = done {
                 return self.tell(lost(&error));
             }
         }
+    }
+
+    /// The next job; `None` when there was none for a while.
+    async fn next_job(&self) -> Option<Job> {
+        futures_lite::future::or(async { Some(self.jobs.pop().await) }, async {
+            glommio::timer::Timer::new(PROBE_EVERY).await;
+            None
+        })
+        .await
+    }
+
+    /// Tries an idle connection, so that a store that is gone, or is no primary any more, is known
+    /// before the next command needs it.
+    async fn probe(&self, link: &mut Link<TcpStream>) -> Result<(), LinkError> {
+        let role = within(CONNECT_TIMEOUT, link.ask(&[b"ROLE"])).await?;
+        let elements = role.elements().unwrap_or_default();
+        if elements.first().and_then(Reply::text) != Some("master") {
+            return Err(unexpected("ROLE: it is a primary no longer"));
+        }
+        let replicas = elements
+            .get(2)
+            .and_then(Reply::elements)
+            .map_or(0, <[Reply]>::len);
+        let replicas = u32::try_from(replicas).unwrap_or(u32::MAX);
+        self.tell(StoreEvent::Probed { replicas });
+        Ok(())
     }
 
     fn tell(&self, event: StoreEvent) {
