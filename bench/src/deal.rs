@@ -1,0 +1,147 @@
+//! The decision alone: commands against the book, without any input or output.
+//!
+//! The timed part holds what a conductor's match step holds: routing, the book, the events and the
+//! writes as values. It holds no decoding, no spelling of events and no store.
+
+use anyhow::{Context, ensure};
+use conductor_engine::matching::{AcceptedOrders, Cell, Matcher};
+use conductor_engine::staging::{Cursor, Write};
+use conductor_engine::{Book, Command, FastBook, NaiveBook, PartitionId};
+use conductor_io::wire::{Digest, encode_event};
+use conductor_tools::workload::{Workload, WorkloadOptions};
+use serde::Serialize;
+use std::time::{Duration, Instant};
+
+/// The pure decision, no input and no output
+///
+/// Example: conductor-bench deal --commands 1000000 --runs 5
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Commands of the seeded workload in each run
+    #[arg(long, default_value_t = 200_000)]
+    commands: usize,
+    /// Seed of the workload; the same seed is the same commands
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Timed runs; the median is printed
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    /// Commands that the naive book decides too, before anything is timed
+    #[arg(long, default_value_t = 5_000)]
+    checked: usize,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// What one measurement came to.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Figures {
+    commands: usize,
+    deals: u64,
+    events: u64,
+    seed: u64,
+    digest: String,
+    commands_per_second_median: u64,
+    commands_per_second_least: u64,
+    commands_per_second_most: u64,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let options = WorkloadOptions {
+        seed: arguments.seed,
+        ..WorkloadOptions::default()
+    };
+    let commands: Vec<Command> = Workload::new(options)?.take(arguments.commands).collect();
+    let checked = &commands[..arguments.checked.min(commands.len())];
+    let fast = decide(FastBook::default(), checked)?.digest;
+    let naive = decide(NaiveBook::default(), checked)?.digest;
+    ensure!(
+        fast == naive,
+        "the books differ ({fast}, {naive}): there is no speed to print"
+    );
+    let mut runs = Vec::new();
+    let mut last = None;
+    for _ in 0..arguments.runs {
+        let decided = decide(FastBook::default(), &commands)?;
+        runs.push(rate(commands.len(), decided.elapsed));
+        last = Some(decided);
+    }
+    runs.sort_unstable();
+    let decided = last.context("there was no run")?;
+    let figures = Figures {
+        commands: commands.len(),
+        deals: decided.deals,
+        events: decided.events,
+        seed: arguments.seed,
+        digest: decided.digest,
+        commands_per_second_median: runs[runs.len() / 2],
+        commands_per_second_least: runs[0],
+        commands_per_second_most: runs[runs.len() - 1],
+    };
+    print(&figures, arguments.json)
+}
+
+fn print(figures: &Figures, json: bool) -> anyhow::Result<()> {
+    if json {
+        println!("{}", serde_json::to_string(figures)?);
+        return Ok(());
+    }
+    println!("commands            {}", figures.commands);
+    println!("deals, events       {}, {}", figures.deals, figures.events);
+    println!("digest              {}", figures.digest);
+    println!(
+        "commands a second   {} (least {}, most {})",
+        figures.commands_per_second_median,
+        figures.commands_per_second_least,
+        figures.commands_per_second_most
+    );
+    Ok(())
+}
+
+struct Decided {
+    digest: String,
+    deals: u64,
+    events: u64,
+    elapsed: Duration,
+}
+
+/// Decides all commands; only the decisions are timed, their digest is made afterwards.
+fn decide(book: impl Book, commands: &[Command]) -> anyhow::Result<Decided> {
+    let mut matcher = Matcher::new(Cell::single(), book, Cursor::default());
+    let mut accepted = AcceptedOrders::default();
+    let mut writes = Vec::with_capacity(commands.len() * 8);
+    let began = Instant::now();
+    for command in commands {
+        matcher.apply(command, &mut accepted, &mut writes)?;
+    }
+    let elapsed = began.elapsed();
+    let (mut digest, mut line) = (Digest::default(), Vec::new());
+    let (mut deals, mut events) = (0, 0);
+    for write in &writes {
+        if let Write::Event(event) = write {
+            line.clear();
+            encode_event(event, PartitionId(0), &mut line);
+            digest.line(&line);
+            events += 1;
+            deals += u64::from(matches!(event.payload, conductor_engine::Payload::Deal(_)));
+        }
+    }
+    Ok(Decided {
+        digest: digest.hex(),
+        deals,
+        events,
+        elapsed,
+    })
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a rate for people needs no more digits than a double has"
+)]
+fn rate(commands: usize, elapsed: Duration) -> u64 {
+    (commands as f64 / elapsed.as_secs_f64().max(f64::EPSILON)) as u64
+}
