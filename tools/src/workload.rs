@@ -15,9 +15,7 @@ mod draw;
 mod market;
 
 use conductor_engine::limits::TIMESTAMP_END;
-use conductor_engine::{
-    Body, Command, CommandId, PairDecimals, PairId, PartitionId, Timestamp, UserId,
-};
+use conductor_engine::{Body, Command, CommandId, PairDecimals, PairId, Timestamp, UserId};
 use fastrand::Rng;
 use market::Market;
 
@@ -216,10 +214,7 @@ impl Workload {
         Command {
             id: CommandId::new(&id).expect("the prefix was checked"),
             pair,
-            partition: self
-                .options
-                .partition_count
-                .map(|count| -> PartitionId { pair.partition(count) }),
+            partition: None,
             timestamp,
             body,
         }
@@ -278,8 +273,11 @@ impl Iterator for Workload {
     type Item = Command;
 
     fn next(&mut self) -> Option<Command> {
-        let command = self.make();
+        let mut command = self.make();
+        // The market has one partition; which one the cell has for the pair is none of its business.
         self.market.decide(&command);
+        let declared = |count| command.pair.partition(count);
+        command.partition = self.options.partition_count.map(declared);
         Some(command)
     }
 }

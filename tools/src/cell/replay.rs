@@ -110,7 +110,7 @@ impl Report {
     )]
     fn of<B: Book>(replay: &Replay<B>, seconds: f64) -> Self {
         let counts = replay.counts().clone();
-        let rate = counts.messages as f64 / seconds.max(f64::EPSILON);
+        let rate = (counts.commands + counts.repeats) as f64 / seconds.max(f64::EPSILON);
         Self {
             counts,
             digests: replay.digests(),
@@ -136,7 +136,7 @@ impl fmt::Display for Report {
         for (kind, count) in &counts.events {
             row(&format!("  {kind}"), *count)?;
         }
-        row("messages per second", self.commands_per_second)?;
+        row("commands per second", self.commands_per_second)?;
         for (partition, digest) in self.digests.iter().enumerate() {
             writeln!(out, "digest of partition {partition}: {digest}")?;
         }

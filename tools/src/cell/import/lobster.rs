@@ -239,10 +239,10 @@ impl fmt::Display for Agreement {
             self.executions_untold
         )?;
         if !self.disagreements.is_empty() {
-            writeln!(out, "\n{}", disagreements(self))?;
+            writeln!(out, "\n{}", disagreements(self).trim_fmt())?;
         }
         if !self.executions_different.is_empty() {
-            writeln!(out, "\n{}", executions(self))?;
+            writeln!(out, "\n{}", executions(self).trim_fmt())?;
         }
         Ok(())
     }
@@ -255,7 +255,11 @@ fn disagreements(agreement: &Agreement) -> Table {
     by_cause.sort_by_key(|each| (each.cause, each.first_row));
     for each in by_cause {
         table.add_row([
-            format!("{}-{}", each.first_row, each.last_row),
+            if each.first_row == each.last_row {
+                each.first_row.to_string()
+            } else {
+                format!("{} to {}", each.first_row, each.last_row)
+            },
             each.side.to_owned(),
             price(&each.file),
             price(&each.replay),
