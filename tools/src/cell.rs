@@ -5,18 +5,32 @@
 //! `--json`, as JSON; everything else it has to say goes to stderr. A command never prints past
 //! `Output`, and never decides how the process ends but by what it returns.
 
+mod amend;
+mod ask;
+mod cancel;
+mod depth;
+mod events;
 mod files;
 mod import;
 mod init;
 mod output;
+mod pages;
+mod parked;
+mod place;
 mod progress;
+mod reconcile;
+mod replace;
 mod replay;
+mod resume;
 mod send;
+mod status;
+mod table;
 mod up;
 mod workload;
 
 pub use output::Output;
 pub use progress::Progress;
+use table::table;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -61,7 +75,17 @@ enum Command {
     Import(import::Args),
     Workload(workload::Args),
     Init(init::Args),
+    Place(place::Args),
+    Cancel(cancel::Args),
+    Amend(amend::Args),
+    Replace(replace::Args),
     Send(send::Args),
+    Depth(depth::Args),
+    Reconcile(reconcile::Args),
+    Status(status::Args),
+    Events(events::Args),
+    Parked(parked::Args),
+    Resume(resume::Args),
     Up(up::Args),
 }
 
@@ -72,7 +96,17 @@ impl Command {
             Command::Import(args) => import::run(args, output),
             Command::Workload(args) => workload::run(args, output),
             Command::Init(args) => init::run(args, output),
+            Command::Place(args) => place::run(args, output),
+            Command::Cancel(args) => cancel::run(args, output),
+            Command::Amend(args) => amend::run(args, output),
+            Command::Replace(args) => replace::run(args, output),
             Command::Send(args) => send::run(args, output),
+            Command::Depth(args) => depth::run(args, output),
+            Command::Reconcile(args) => reconcile::run(args, output),
+            Command::Status(args) => status::run(args, output),
+            Command::Events(args) => events::run(args, output),
+            Command::Parked(args) => parked::run(args, output),
+            Command::Resume(args) => resume::run(args, output),
             Command::Up(args) => up::run(args, output),
         }
     }

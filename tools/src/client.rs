@@ -8,6 +8,7 @@
 //! instances. Everything runs on a tokio runtime of one thread, which [`block_on`] makes.
 
 mod pages;
+mod parking;
 mod producer;
 mod settings;
 mod setup;
@@ -16,6 +17,7 @@ mod subscription;
 mod summary;
 
 pub use pages::{Pages, PagesError};
+pub use parking::{Parked, ParkingError, Which, park_command, parked, redrive};
 pub use producer::{Done, Interrupted, Load, Producer, ProducerOptions, Request};
 pub use settings::{SettingsArgs, block_on, load};
 pub use setup::{PartitionSetUp, SetUp, SetUpError, set_up};

@@ -3,6 +3,7 @@
 
 pub mod cell;
 pub mod client;
+pub mod consumer;
 pub mod lobster;
 pub mod private_cell;
 pub mod replay;

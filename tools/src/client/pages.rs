@@ -1,6 +1,7 @@
 //! Asking the admin pages of a cell's instances, of which one owns the partition.
 
 use crate::testbed::fetch;
+use conductor_engine::PartitionId;
 use serde_json::Value;
 
 /// Why the pages gave no answer.
@@ -53,6 +54,31 @@ impl Pages {
     /// The addresses.
     pub fn urls(&self) -> &[String] {
         &self.urls
+    }
+
+    /// The same pages with the owner of a partition in front, where one says that it is: only it
+    /// has the book in memory.
+    pub fn owner_first(&self, partition: PartitionId) -> Self {
+        let owns = |answer: &Result<(u16, String), String>| {
+            let body: Option<Value> = answer
+                .as_ref()
+                .ok()
+                .and_then(|(_, body)| serde_json::from_str(body).ok());
+            let partitions = body.as_ref().and_then(|body| body["partitions"].as_array());
+            partitions
+                .into_iter()
+                .flatten()
+                .any(|own| own["partition"] == partition.0 && own["role"] == "active")
+        };
+        let ready = self.each("/ready");
+        let (owner, others): (Vec<_>, Vec<_>) =
+            ready.into_iter().partition(|(_, answer)| owns(answer));
+        let urls = owner
+            .into_iter()
+            .chain(others)
+            .map(|(url, _)| url)
+            .collect();
+        Self { urls }
     }
 
     /// What every instance answers on a page: its status and body, or why it did not.

@@ -1,0 +1,93 @@
+//! `cell events`: reads a queue of events.
+
+use super::files::create;
+use super::{EXIT_DONE, Output};
+use crate::client::{SettingsArgs, block_on};
+use crate::consumer::{Beginning, EventConsumer};
+use crate::private_cell::EVENT_QUEUE;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+const AFTER_HELP: &str = "\
+Examples:
+  cell events
+  cell events --queue events.audit --follow
+  cell events --count 10
+
+Events leave the queue as they are read. They come at least once; a repeat is dropped and counted.
+A gap, or a known sequence with another content, ends this with exit code 1. With --json and
+without, an event is one line in the canonical form.";
+
+/// Read events from a queue, each once and in sequence
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct Args {
+    /// The queue; `cell init --event-queue NAME` declares one
+    #[arg(long, value_name = "NAME", default_value = EVENT_QUEUE)]
+    queue: String,
+    /// Go on waiting for events until Ctrl-C
+    #[arg(long)]
+    follow: bool,
+    /// Stop after so many
+    #[arg(long, value_name = "COUNT")]
+    count: Option<u64>,
+    /// Stop when nothing has come for so long, in milliseconds
+    #[arg(
+        long,
+        value_name = "MS",
+        default_value_t = 1_000,
+        conflicts_with = "follow"
+    )]
+    quiet_ms: u64,
+    #[command(flatten)]
+    settings: SettingsArgs,
+}
+
+pub(super) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitCode> {
+    let settings = args.settings.load()?;
+    let (read, repeats) = block_on(async {
+        let broker = &settings.broker;
+        let mut consumer = EventConsumer::attach(broker, &args.queue, Beginning::Anywhere).await?;
+        let read = print(args, &mut consumer).await;
+        let repeats = consumer.ledger().repeats();
+        consumer.close().await?;
+        Ok((read?, repeats))
+    })?;
+    output.note(format_args!("{read} events, {repeats} repeats dropped"));
+    Ok(ExitCode::from(EXIT_DONE))
+}
+
+/// Prints events until it is told to stop or nothing more comes.
+async fn print(args: &Args, consumer: &mut EventConsumer) -> anyhow::Result<u64> {
+    let mut out = create(Path::new("-"))?;
+    let quiet = (!args.follow).then(|| Duration::from_millis(args.quiet_ms));
+    let mut read = 0;
+    let interrupt = tokio::signal::ctrl_c();
+    tokio::pin!(interrupt);
+    while args.count.is_none_or(|count| read < count) {
+        let arrived = tokio::select! {
+            biased;
+            _ = &mut interrupt => break,
+            arrived = consumer.next() => arrived?,
+            () = after(quiet) => break,
+        };
+        if arrived.fresh {
+            read += 1;
+            out.write_all(&arrived.body)?;
+            out.write_all(b"\n")?;
+            // Whatever is acknowledged has been printed.
+            out.flush()?;
+        }
+    }
+    Ok(read)
+}
+
+/// Waits so long, or for ever.
+async fn after(quiet: Option<Duration>) {
+    match quiet {
+        Some(quiet) => tokio::time::sleep(quiet).await,
+        None => std::future::pending().await,
+    }
+}
