@@ -18,7 +18,7 @@ use crate::messages::{
 use crate::wire;
 use conductor_engine::partition::{
     Action, Answer, Confirmed, Executed, Generation, Input, Note, Packet, Partition, Status,
-    StoreEvent, Tag,
+    StoreEvent, Tag, Topology,
 };
 use conductor_engine::{Incoming, PartitionId, Step};
 use glommio::Task;
@@ -91,6 +91,11 @@ impl Driver {
             durability: assignment.settings.durability,
             timeout: assignment.durability_timeout,
         };
+        let topology = Topology {
+            partition: partition.0,
+            partition_count: assignment.settings.cell.partition_count,
+            prefetch: assignment.settings.prefetch,
+        };
         Self {
             partition,
             machine: Partition::new(assignment.settings),
@@ -100,6 +105,7 @@ impl Driver {
                 store_login: assignment.store_login,
                 sentinel_login: assignment.sentinel_login,
                 waits,
+                topology,
             }),
             retention_seconds: assignment.result_retention_seconds,
             inbox: assignment.inbox,

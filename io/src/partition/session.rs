@@ -19,7 +19,7 @@ use crate::wire;
 use conductor_config::{Login, StoreAddress};
 use conductor_engine::limits::LOAD_PAGE_MEMBERS;
 use conductor_engine::partition::{
-    HaltRecord, LoadedMember, LoadedPage, LookUp, Record, StoreEvent, StoredOrder,
+    HaltRecord, LoadedMember, LoadedPage, LookUp, Record, StoreEvent, StoredOrder, Topology,
 };
 use conductor_engine::{CommandId, OrderId, PairId, Side};
 use glommio::net::TcpStream;
@@ -70,6 +70,8 @@ pub(super) struct Site {
     pub(super) store_login: Option<Login>,
     pub(super) sentinel_login: Option<Login>,
     pub(super) waits: Waits,
+    /// What the store must say that it is for.
+    pub(super) topology: Topology,
 }
 
 /// How long a connection, a login or a check may take.
@@ -204,7 +206,9 @@ impl Session {
         let durability = self.site.waits.durability;
         checks::settings(link, durability.is_some()).await?;
         let guards = meta::guards(link, &self.site.keys).await?;
-        if let (Some(needed), true) = (durability, first) {
+        // Nothing is written to a store of another cell, and no replica of it is waited for.
+        let ours = guards.topology == Some(self.site.topology);
+        if let (Some(needed), true) = (durability, first && ours) {
             let timeout_ms = u64::try_from(self.site.waits.timeout.as_millis()).unwrap_or(u64::MAX);
             checks::durability(link, &self.site.keys, needed, timeout_ms).await?;
         }
