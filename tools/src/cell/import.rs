@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 const AFTER_HELP: &str = "\
 Example:
-  cell import lobster AAPL_2012-06-21_message_10.csv AAPL_2012-06-21_orderbook_10.csv --out aapl.jsonl
-  cell replay aapl.jsonl";
+  cell import lobster AAPL_2012-06-21_message_10.csv AAPL_2012-06-21_orderbook_10.csv --out t.jsonl
+  cell replay t.jsonl";
 
 /// Make a trace of recorded order flow
 ///

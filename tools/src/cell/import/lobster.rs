@@ -18,7 +18,7 @@ use std::process::ExitCode;
 const MILLISECONDS_PER_DAY: u64 = 86_400_000;
 const AFTER_HELP: &str = "\
 Examples:
-  cell import lobster AAPL_2012-06-21_message_10.csv AAPL_2012-06-21_orderbook_10.csv --out aapl.jsonl
+  cell import lobster AAPL_2012-06-21_message_10.csv AAPL_2012-06-21_orderbook_10.csv --out t.jsonl
   cell import lobster AAPL_2012-06-21_message_10.csv AAPL_2012-06-21_orderbook_10.csv --check
 
 What was in the book before the file begins is placed first. A visible execution becomes an
