@@ -8,6 +8,7 @@
 mod amend;
 mod ask;
 mod cancel;
+mod demo;
 mod depth;
 mod events;
 mod files;
@@ -32,7 +33,9 @@ pub use output::Output;
 pub use progress::Progress;
 use table::table;
 
+use crate::client::{SetUpError, StoreError};
 use clap::{Parser, Subcommand};
+use conductor_config::ConfigError;
 use std::process::ExitCode;
 
 /// Exit code of a command that did what it was asked to do.
@@ -71,43 +74,45 @@ struct CommandLine {
 /// Every command, in the order in which help lists them.
 #[derive(Debug, Subcommand)]
 enum Command {
-    Replay(replay::Args),
-    Import(import::Args),
-    Workload(workload::Args),
+    Up(up::Args),
+    Demo(demo::Args),
     Init(init::Args),
     Place(place::Args),
     Cancel(cancel::Args),
     Amend(amend::Args),
     Replace(replace::Args),
     Send(send::Args),
+    Events(events::Args),
     Depth(depth::Args),
     Reconcile(reconcile::Args),
     Status(status::Args),
-    Events(events::Args),
     Parked(parked::Args),
     Resume(resume::Args),
-    Up(up::Args),
+    Replay(replay::Args),
+    Import(import::Args),
+    Workload(workload::Args),
 }
 
 impl Command {
     fn run(&self, output: &Output) -> anyhow::Result<ExitCode> {
         match self {
-            Command::Replay(args) => replay::run(args, output),
-            Command::Import(args) => import::run(args, output),
-            Command::Workload(args) => workload::run(args, output),
+            Command::Up(args) => up::run(args, output),
+            Command::Demo(args) => demo::run(args, output),
             Command::Init(args) => init::run(args, output),
             Command::Place(args) => place::run(args, output),
             Command::Cancel(args) => cancel::run(args, output),
             Command::Amend(args) => amend::run(args, output),
             Command::Replace(args) => replace::run(args, output),
             Command::Send(args) => send::run(args, output),
+            Command::Events(args) => events::run(args, output),
             Command::Depth(args) => depth::run(args, output),
             Command::Reconcile(args) => reconcile::run(args, output),
             Command::Status(args) => status::run(args, output),
-            Command::Events(args) => events::run(args, output),
             Command::Parked(args) => parked::run(args, output),
             Command::Resume(args) => resume::run(args, output),
-            Command::Up(args) => up::run(args, output),
+            Command::Replay(args) => replay::run(args, output),
+            Command::Import(args) => import::run(args, output),
+            Command::Workload(args) => workload::run(args, output),
         }
     }
 }
@@ -128,13 +133,21 @@ fn failed(error: &anyhow::Error, output: &Output) -> ExitCode {
         return ExitCode::from(EXIT_DONE);
     }
     output.note(format_args!("error: {error:#}"));
-    let of_settings =
-        |cause: &(dyn std::error::Error + 'static)| cause.is::<conductor_config::ConfigError>();
-    ExitCode::from(if error.chain().any(of_settings) {
+    ExitCode::from(if error.chain().any(is_of_settings) {
         EXIT_CONFIGURATION
     } else {
         EXIT_FAILED
     })
+}
+
+/// Whether the settings must change first: a tool's own, or those of a store.
+fn is_of_settings(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let of_store = |error: &StoreError| error.is_of_settings();
+    cause.is::<ConfigError>()
+        || cause.downcast_ref::<StoreError>().is_some_and(of_store)
+        || cause
+            .downcast_ref::<SetUpError>()
+            .is_some_and(|error| matches!(error, SetUpError::Store(error) if of_store(error)))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 pub mod cell;
 pub mod client;
 pub mod consumer;
+pub mod expectation;
 pub mod lobster;
 pub mod private_cell;
 pub mod replay;

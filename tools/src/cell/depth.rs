@@ -55,7 +55,7 @@ pub(super) struct Depth {
 pub(super) struct Level {
     pub(super) price: String,
     pub(super) volume: String,
-    orders: u64,
+    pub(super) orders: u64,
 }
 
 impl Depth {

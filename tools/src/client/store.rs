@@ -75,6 +75,13 @@ pub enum StoreError {
     Crossed,
 }
 
+impl StoreError {
+    /// Whether a setting must change before it can work.
+    pub const fn is_of_settings(&self) -> bool {
+        matches!(self, StoreError::Misconfigured(_) | StoreError::NoPartition(_))
+    }
+}
+
 /// Whether a topology had to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopologyWritten {
