@@ -12,6 +12,7 @@
 pub mod book;
 pub mod command;
 pub mod event;
+pub mod guards;
 pub mod ids;
 pub mod limits;
 pub mod matching;

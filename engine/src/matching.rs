@@ -16,6 +16,7 @@ use crate::command::{Body, Command, Incoming, Refusal, RefusedCommand};
 use crate::event::{
     CloseReason, Closed, CommandResult, Event, Outcome, OutcomeKind, Payload, Reason, Status,
 };
+use crate::guards::{AllGuards, Guard, GuardSet};
 use crate::ids::{CommandId, OrderId, PairId, PartitionId, Timestamp};
 use crate::limits::{BATCH_ENTRIES_MAX, DETAIL_BYTES_MAX, PRIORITY_PER_MILLISECOND};
 use crate::staging::{Cursor, Write};
@@ -52,7 +53,8 @@ pub type AcceptedOrders = HashSet<OrderId>;
 
 /// Decides commands against a book and keeps the partition's counters.
 #[derive(Clone, Debug)]
-pub struct Matcher<B> {
+pub struct Matcher<B, G = AllGuards> {
+    guards: G,
     cell: Cell,
     book: B,
     cursor: Cursor,
@@ -71,7 +73,8 @@ impl From<Violation> for Stop {
 }
 
 /// One command on its way through the matcher.
-struct Turn<'a, B> {
+struct Turn<'a, B, G> {
+    guards: G,
     cell: &'a Cell,
     book: &'a mut B,
     cursor: &'a mut Cursor,
@@ -88,7 +91,19 @@ struct Turn<'a, B> {
 impl<B: Book> Matcher<B> {
     /// A matcher over a book that stands where the cursor says.
     pub const fn new(cell: Cell, book: B, cursor: Cursor) -> Self {
-        Self { cell, book, cursor }
+        Self::with_guards(cell, book, cursor, AllGuards)
+    }
+}
+
+impl<B: Book, G: GuardSet> Matcher<B, G> {
+    /// [`Matcher::new`] with the guards that hold; for the simulator.
+    pub const fn with_guards(cell: Cell, book: B, cursor: Cursor, guards: G) -> Self {
+        Self {
+            guards,
+            cell,
+            book,
+            cursor,
+        }
     }
 
     /// The book.
@@ -244,8 +259,9 @@ impl<B: Book> Matcher<B> {
         command: &'a Command,
         accepted: &'a mut AcceptedOrders,
         writes: &'a mut Vec<Write>,
-    ) -> Turn<'a, B> {
+    ) -> Turn<'a, B, G> {
         Turn {
+            guards: self.guards,
             cell: &self.cell,
             book: &mut self.book,
             first_sequence: self.cursor.sequence + 1,
@@ -261,7 +277,7 @@ impl<B: Book> Matcher<B> {
     }
 }
 
-impl<B: Book> Turn<'_, B> {
+impl<B: Book, G: GuardSet> Turn<'_, B, G> {
     fn run(&mut self, body: &Body) -> Result<Vec<Outcome>, Stop> {
         match body {
             Body::Place(order) => Ok(vec![self.place(order)?]),
@@ -346,7 +362,10 @@ impl<B: Book> Turn<'_, B> {
 
     fn next_priority(&mut self, timestamp: Timestamp) -> u64 {
         let by_time = timestamp.milliseconds() * PRIORITY_PER_MILLISECOND;
-        self.cursor.priority = by_time.max(self.cursor.priority + 1);
+        self.cursor.priority = match self.guards.holds(Guard::Priority) {
+            true => by_time.max(self.cursor.priority + 1),
+            false => by_time,
+        };
         self.cursor.priority
     }
 

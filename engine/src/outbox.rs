@@ -20,6 +20,7 @@ pub use action::Action;
 pub use input::{Batch, Entry, Input, Settings};
 pub use note::Note;
 
+use crate::guards::{AllGuards, Guard, GuardSet};
 use crate::limits::{OUTBOX_BACKOFF_MS_MAX, OUTBOX_BACKOFF_MS_MIN};
 use crate::partition::Confirmed;
 use publish::Work;
@@ -56,7 +57,8 @@ pub struct Counters {
 
 /// The machine.
 #[derive(Debug)]
-pub struct Outbox {
+pub struct Outbox<G = AllGuards> {
+    guards: G,
     settings: Settings,
     phase: Phase,
     actions: Vec<Action>,
@@ -78,7 +80,15 @@ pub struct Outbox {
 impl Outbox {
     /// An outbox that has done nothing yet.
     pub fn new(settings: Settings) -> Self {
+        Self::with_guards(settings, AllGuards)
+    }
+}
+
+impl<G: GuardSet> Outbox<G> {
+    /// [`Outbox::new`] with the guards that hold; for the simulator.
+    pub fn with_guards(settings: Settings, guards: G) -> Self {
         Self {
+            guards,
             settings,
             phase: Phase::New,
             actions: Vec::new(),
@@ -294,7 +304,7 @@ impl Outbox {
         }
         self.stream_length = batch.stream_length;
         self.read = Some(batch);
-        if self.settings.durability.is_none() {
+        if self.settings.durability.is_none() || !self.guards.holds(Guard::OutboxDurable) {
             self.durable();
         }
     }

@@ -23,9 +23,10 @@ pub use status::{Counters, Role, Status};
 use crate::book::FastBook;
 use crate::command::Incoming;
 use crate::event::CommandResult;
+use crate::guards::{AllGuards, Guard, GuardSet};
 use crate::ids::{CommandId, OrderId};
 use crate::limits::{HALT_POLL_MS, RECONNECT_BACKOFF_MS_MAX, RECONNECT_BACKOFF_MS_MIN};
-use crate::matching::Cell;
+use crate::matching::{Cell, Matcher};
 use crate::staging::{Cursor, Write};
 use crate::step::Step;
 use group::{Group, Owner};
@@ -309,7 +310,7 @@ struct Outstanding {
 
 /// Where a partition stands.
 #[derive(Debug)]
-enum Phase {
+enum Phase<G> {
     /// Nothing was asked for yet.
     New,
     /// Finding and checking the store, with no channel open.
@@ -323,7 +324,7 @@ enum Phase {
     /// The first delivery came; ownership is being taken.
     Claiming(claim::Claim),
     /// The only writer.
-    Owner(Box<Owner>),
+    Owner(Box<Owner<G>>),
     /// An invariant broke; the halt is being written.
     Halting(Halting),
     /// Down until a person lifts the halt.
@@ -334,15 +335,18 @@ enum Phase {
 
 /// The machine. Its book is the fast one.
 #[derive(Debug)]
-pub struct Partition {
+pub struct Partition<G = AllGuards> {
+    guards: G,
     settings: Settings,
-    phase: Phase,
+    phase: Phase<G>,
     actions: Vec<Action>,
     generation: Option<Generation>,
     collected: VecDeque<Collected>,
     outstanding: VecDeque<Outstanding>,
     seen_durable: Cursor,
     epoch: Option<Epoch>,
+    /// What a doubt has left in memory: nothing, while the guard against that holds.
+    kept: Option<Matcher<FastBook, G>>,
     /// Replicas that followed the primary when the idle connection was last tried.
     replicas_seen: Option<u32>,
     connected_before: bool,
@@ -354,7 +358,15 @@ pub struct Partition {
 impl Partition {
     /// A partition that has done nothing yet; [`Partition::start`] sets it going.
     pub fn new(settings: Settings) -> Self {
+        Self::with_guards(settings, AllGuards)
+    }
+}
+
+impl<G: GuardSet> Partition<G> {
+    /// [`Partition::new`] with the guards that hold; for the simulator.
+    pub fn with_guards(settings: Settings, guards: G) -> Self {
         Self {
+            guards,
             settings,
             phase: Phase::New,
             actions: Vec::new(),
@@ -363,6 +375,7 @@ impl Partition {
             outstanding: VecDeque::new(),
             seen_durable: Cursor::default(),
             epoch: None,
+            kept: None,
             replicas_seen: None,
             connected_before: false,
             stopping: false,
@@ -403,7 +416,7 @@ impl Partition {
             }
             Input::CaughtUp => self.proceed(),
             Input::Parked(generation, tag) => {
-                if self.generation == Some(generation) {
+                if self.is_current(generation) {
                     self.settle(tag);
                     self.acknowledge();
                 }
@@ -453,8 +466,13 @@ impl Partition {
         self.doubt(format!("the channel to the broker is gone: {reason}"));
     }
 
+    /// Whether something belongs to the channel that is open.
+    fn is_current(&self, generation: Generation) -> bool {
+        self.generation == Some(generation) || !self.guards.holds(Guard::Generation)
+    }
+
     fn delivery(&mut self, generation: Generation, tag: Tag, incoming: Incoming) {
-        if self.generation != Some(generation) || self.stopping {
+        if !self.is_current(generation) || self.stopping {
             return;
         }
         self.counters.deliveries += 1;
@@ -534,7 +552,9 @@ impl Partition {
             return None;
         }
         self.connected_before = true;
-        if let Some(record) = guards.halted {
+        if let Some(record) = guards.halted.clone()
+            && self.guards.holds(Guard::StickyHalt)
+        {
             self.halted(record);
             return None;
         }
@@ -617,6 +637,16 @@ impl Partition {
         self.act(Action::Disconnect);
         self.epoch = None;
         self.replicas_seen = None;
+        if !self.guards.holds(Guard::ReloadOnDoubt) {
+            self.keep_memory();
+        }
+    }
+
+    /// What must never be done on a doubt.
+    fn keep_memory(&mut self) {
+        if let Phase::Owner(owner) = &self.phase {
+            self.kept = Some(owner.matcher.clone());
+        }
     }
 
     fn forget_deliveries(&mut self) {
@@ -652,7 +682,7 @@ impl Partition {
             StoreEvent::Connected(Guards {
                 halted: Some(record),
                 ..
-            }) => {
+            }) if self.guards.holds(Guard::StickyHalt) => {
                 self.phase = Phase::Halted(record);
             }
             StoreEvent::Connected(guards) => {

@@ -6,6 +6,7 @@ use super::{Stop, Turn, outcome};
 use crate::book::{Book, RestingOrder};
 use crate::command::Refusal;
 use crate::event::{Outcome, OutcomeKind, Payload, Standing};
+use crate::guards::GuardSet;
 use crate::ids::OrderId;
 use crate::staging::Write;
 use crate::units::{Decimal, PairDecimals, Price, Quantity, UnfitDecimal};
@@ -14,7 +15,7 @@ use crate::violation::Violation;
 /// More characters than any number that fits its pair has.
 const DIGITS_SHOWN_MAX: usize = 64;
 
-impl<B: Book> Turn<'_, B> {
+impl<B: Book, G: GuardSet> Turn<'_, B, G> {
     pub(super) fn amend(
         &mut self,
         id: &OrderId,

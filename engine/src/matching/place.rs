@@ -7,6 +7,7 @@ use crate::command::{NewOrder, OrderKind, Refusal, Side, TimeInForce};
 use crate::event::{
     CloseReason, Closed, Deal, OrderRejected, Outcome, OutcomeKind, Payload, RejectReason, Standing,
 };
+use crate::guards::GuardSet;
 use crate::ids::{OrderId, Timestamp, UserId};
 use crate::staging::Write;
 use crate::units::{Decimal, PairDecimals, Price, Quantity, QuoteAmount, quote_amount};
@@ -63,7 +64,7 @@ impl Taker {
     }
 }
 
-impl<B: Book> Turn<'_, B> {
+impl<B: Book, G: GuardSet> Turn<'_, B, G> {
     pub(super) fn place(&mut self, order: &NewOrder) -> Result<Outcome, Stop> {
         // A resting order has used its id even where the store, filled before ids were recorded,
         // does not say so.

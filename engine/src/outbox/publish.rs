@@ -1,6 +1,7 @@
 //! One batch on its way to the broker: in order, within the window, nothing past a failure.
 
 use super::{Action, Entry, Note, Outbox, Phase};
+use crate::guards::GuardSet;
 
 /// The batch that is being published.
 #[derive(Debug, Default)]
@@ -27,7 +28,7 @@ struct Failure {
     reason: String,
 }
 
-impl Outbox {
+impl<G: GuardSet> Outbox<G> {
     /// Entries that are no events leave first; the rest is read again and published.
     pub(super) fn begin_batch(&mut self, entries: Vec<Entry>) {
         let mut foreign = Vec::new();

@@ -9,6 +9,7 @@ use super::load::Loaded;
 use super::{
     Action, Confirmed, Epoch, Group, HaltRecord, Loader, Note, Owner, Partition, Phase, StoreEvent,
 };
+use crate::guards::{Guard, GuardSet};
 use crate::matching::Matcher;
 use crate::violation::Violation;
 
@@ -30,7 +31,7 @@ pub(super) enum Claim {
     Watching { epoch: Epoch, loaded: Box<Loaded> },
 }
 
-impl Partition {
+impl<G: GuardSet> Partition<G> {
     pub(super) fn begin_claim(&mut self) {
         self.phase = Phase::Claiming(Claim::Connecting);
         self.act(Action::Connect { first: false });
@@ -87,7 +88,7 @@ impl Partition {
     }
 
     fn await_barrier(&mut self, epoch: Epoch, problem: Option<String>) {
-        if self.settings.durability.is_none() {
+        if self.settings.durability.is_none() || !self.guards.holds(Guard::Barrier) {
             return self.load(epoch);
         }
         if let Some(reason) = &problem {
@@ -143,13 +144,18 @@ impl Partition {
         let (book, cursor, rewrites) = loaded.into_parts();
         let rewritten = (!rewrites.is_empty()).then(|| Group::of_rewrites(rewrites, &cursor));
         self.seen_durable = cursor.clone();
-        let matcher = Matcher::new(self.settings.cell.clone(), book, cursor);
+        let cell = self.settings.cell.clone();
+        let read = Matcher::with_guards(cell, book, cursor, self.guards);
+        let matcher = self.kept.take().unwrap_or(read);
         self.phase = Phase::Owner(Box::new(Owner::new(epoch, matcher, rewritten)));
         self.proceed();
     }
 
     /// A store that has forgotten what it confirmed to this process has lost acknowledged work.
     fn check_not_gone_back(&self, loaded: &Loaded) -> Result<(), Violation> {
+        if !self.guards.holds(Guard::NeverForget) {
+            return Ok(());
+        }
         let (found, seen) = (loaded.cursor().sequence, self.seen_durable.sequence);
         if found < seen {
             let detail =

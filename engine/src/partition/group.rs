@@ -11,6 +11,7 @@ use super::{
 use crate::book::{Book, FastBook};
 use crate::command::{Body, Command, Incoming};
 use crate::event::{CommandResult, OutcomeKind, Payload};
+use crate::guards::{Guard, GuardSet};
 use crate::ids::{CommandId, OrderId};
 use crate::matching::{AcceptedOrders, Matcher};
 use crate::staging::{Cursor, Write};
@@ -21,9 +22,9 @@ use std::sync::Arc;
 
 /// What an owner holds.
 #[derive(Debug)]
-pub(super) struct Owner {
+pub(super) struct Owner<G> {
     pub(super) epoch: Epoch,
-    pub(super) matcher: Matcher<FastBook>,
+    pub(super) matcher: Matcher<FastBook, G>,
     pub(super) flight: Option<Flight>,
     prepared: Option<Group>,
     looking_up: Option<LookingUp>,
@@ -65,10 +66,10 @@ struct LookingUp {
     resting: AcceptedOrders,
 }
 
-impl Owner {
+impl<G: GuardSet> Owner<G> {
     pub(super) const fn new(
         epoch: Epoch,
-        matcher: Matcher<FastBook>,
+        matcher: Matcher<FastBook, G>,
         prepared: Option<Group>,
     ) -> Self {
         Self {
@@ -146,12 +147,12 @@ impl Group {
 }
 
 impl Flight {
-    const fn is_over(&self) -> bool {
-        self.executed && self.durable && self.epoch_seen
+    const fn is_over(&self, one_packet: bool) -> bool {
+        self.executed && self.durable && (self.epoch_seen || !one_packet)
     }
 }
 
-impl Partition {
+impl<G: GuardSet> Partition<G> {
     pub(super) fn owner_event(&mut self, event: StoreEvent, stopwatch: &mut impl Stopwatch) {
         match event {
             StoreEvent::Lost(reason) | StoreEvent::Unavailable(reason) => self.doubt(reason),
@@ -272,13 +273,21 @@ impl Partition {
             return;
         };
         let mut known = Known::new(looking_up.keys, values, looking_up.resting);
+        if !self.guards.holds(Guard::Dedup) {
+            known.stored.clear();
+        }
+        if !self.guards.holds(Guard::AcceptedOrder) {
+            known.accepted.clear();
+        }
         let mut group = Group::default();
         let mut deliveries = looking_up.deliveries.into_iter();
         for Collected { tag, incoming } in deliveries.by_ref() {
             let Some(id) = command_of(&incoming) else {
                 continue;
             };
-            if let Some(answer) = known.answer(id) {
+            if let Some(answer) = known.answer(id)
+                && self.guards.holds(Guard::Dedup)
+            {
                 self.counters.duplicate_commands += 1;
                 group.answers.push((tag, answer));
                 continue;
@@ -338,6 +347,10 @@ impl Partition {
             Executed::Committed { event_stream } => {
                 flight.executed = true;
                 owner.event_stream = event_stream;
+                if !self.guards.holds(Guard::DurableBeforeAck) {
+                    let answers = std::mem::take(&mut flight.group.answers);
+                    self.settle_all(answers);
+                }
                 self.land();
             }
             Executed::Fenced => {
@@ -407,7 +420,9 @@ impl Partition {
         let Phase::Owner(owner) = &mut self.phase else {
             return;
         };
-        if !owner.flight.as_ref().is_some_and(Flight::is_over) {
+        let one_packet = self.guards.holds(Guard::OnePacket);
+        let is_over = |flight: &Flight| flight.is_over(one_packet);
+        if !owner.flight.as_ref().is_some_and(is_over) {
             return;
         }
         if let Some(flight) = owner.flight.take() {
@@ -423,14 +438,19 @@ impl Partition {
 
     /// Replies and acknowledges a group that is durable, then goes on.
     fn answer(&mut self, group: Group) {
-        if let Some(generation) = self.generation {
-            for (tag, answer) in group.answers {
-                self.act(Action::Reply(generation, tag, answer));
-                self.settle(tag);
-            }
-            self.acknowledge();
-        }
+        self.settle_all(group.answers);
         self.proceed();
+    }
+
+    fn settle_all(&mut self, answers: Vec<(Tag, Answer)>) {
+        let Some(generation) = self.generation else {
+            return;
+        };
+        for (tag, answer) in answers {
+            self.act(Action::Reply(generation, tag, answer));
+            self.settle(tag);
+        }
+        self.acknowledge();
     }
 
     pub(super) fn inspect(&mut self, ticket: u64) {

@@ -6,6 +6,7 @@
 //! damaged the store itself, so the epoch is raised again and the halt written whoever owns it now.
 
 use super::{Action, Epoch, Executed, Guards, HaltRecord, Note, Partition, Phase, StoreEvent};
+use crate::guards::GuardSet;
 use crate::limits::HALT_POLL_MS;
 
 /// A halt on its way into the store.
@@ -33,7 +34,7 @@ enum HaltStep {
     Pausing,
 }
 
-impl Partition {
+impl<G: GuardSet> Partition<G> {
     /// Halts under the fence that this partition holds.
     pub(super) fn begin_halt(&mut self, record: HaltRecord) {
         self.write_halt(record, false);

@@ -3,6 +3,7 @@
 use super::claim::Claim;
 use super::{Confirmed, Epoch, Partition, Phase};
 use crate::book::Book;
+use crate::guards::GuardSet;
 
 /// What this process is to the partition, as far as it can know. The broker does not tell a
 /// consumer that it became the active one; its first delivery does.
@@ -81,7 +82,7 @@ pub struct Counters {
     pub skipped_members: u64,
 }
 
-impl Partition {
+impl<G: GuardSet> Partition<G> {
     /// What the partition has counted.
     pub const fn counters(&self) -> &Counters {
         &self.counters
@@ -136,7 +137,7 @@ impl Partition {
     }
 }
 
-impl Partition {
+impl<G: GuardSet> Partition<G> {
     /// Replicas that would be missed by the next command, as far as the idle connection showed.
     fn missing_replicas(&self) -> Option<String> {
         let (needed, seen) = (self.settings.durability?.replicas, self.replicas_seen?);
