@@ -63,7 +63,7 @@ impl Owner {
 
     pub(crate) async fn run(mut self) {
         for _ in 0..FAR_ORDERS {
-            let (side, price) = if self.orders % 2 == 0 {
+            let (side, price) = if self.orders.is_multiple_of(2) {
                 ("bid", "1")
             } else {
                 ("ask", "9000")
