@@ -16,7 +16,7 @@ mod store;
 mod subscription;
 mod summary;
 
-pub use pages::{Pages, PagesError};
+pub use pages::{Page, Pages, PagesError};
 pub use parking::{Parked, ParkingError, Which, park_command, parked, redrive};
 pub use producer::{Done, Interrupted, Load, Producer, ProducerOptions, Request};
 pub use settings::{SettingsArgs, block_on, load};

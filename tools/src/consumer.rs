@@ -125,6 +125,12 @@ impl EventConsumer {
         acknowledged
     }
 
+    /// Leaves without acknowledging the last one, whose taking failed.
+    pub async fn abandon(self) {
+        self.subscription.close().await;
+        amqp::close_connection(&self.connection).await;
+    }
+
     async fn acknowledge(&mut self) -> Result<(), AmqpError> {
         self.unacknowledged = 0;
         match self.taken.take() {

@@ -52,8 +52,17 @@ pub(super) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitCode> {
         let mut consumer = EventConsumer::attach(broker, &args.queue, Beginning::Anywhere).await?;
         let read = print(args, &mut consumer).await;
         let repeats = consumer.ledger().repeats();
-        consumer.close().await?;
-        Ok((read?, repeats))
+        match read {
+            Ok(read) => {
+                consumer.close().await?;
+                Ok((read, repeats))
+            }
+            // What could not be printed stays in the queue.
+            Err(error) => {
+                consumer.abandon().await;
+                Err(error)
+            }
+        }
     })?;
     output.note(format_args!("{read} events, {repeats} repeats dropped"));
     Ok(ExitCode::from(EXIT_DONE))

@@ -89,13 +89,16 @@ impl fmt::Display for Reconciled {
         writeln!(
             out,
             "{}",
-            table(["side", "order", "what"], self.issues.iter().map(parts))
+            table(
+                ["side", "order", "what"],
+                self.issues.iter().map(|issue| parts(issue))
+            )
         )
     }
 }
 
 /// An order's id may hold colons, the words around it do not.
-fn parts(issue: &String) -> [String; 3] {
+fn parts(issue: &str) -> [String; 3] {
     let (side, rest) = issue.split_once(':').unwrap_or(("", issue));
     let (order, what) = rest.rsplit_once(':').unwrap_or((rest, ""));
     [side.to_owned(), order.to_owned(), what.to_owned()]
@@ -107,7 +110,7 @@ mod tests {
 
     #[test]
     fn an_issue_is_read_around_its_order() {
-        let read = parts(&"bid:a:b:index-mismatch".to_owned());
+        let read = parts("bid:a:b:index-mismatch");
         assert_eq!(read, ["bid", "a:b", "index-mismatch"].map(str::to_owned));
     }
 }

@@ -2,7 +2,9 @@
 
 use super::files::{self, create, open, reading};
 use super::{EXIT_DONE, EXIT_FAILED, Output, Progress};
-use crate::client::{Done, Load, Producer, ProducerOptions, Request, SettingsArgs, block_on};
+use crate::client::{
+    Done, Interrupted, Load, Producer, ProducerOptions, Request, SettingsArgs, block_on,
+};
 use crate::trace::TraceReader;
 use anyhow::Context;
 use conductor_engine::Incoming;
@@ -67,13 +69,17 @@ pub(super) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitCode> {
         window: args.window as usize,
         reply_within,
     };
-    let summary = block_on(async {
+    let sent = block_on(async {
         let mut producer = Producer::connect(&settings.broker, "cell send").await?;
         let sent = producer.run(&mut trace, options).await;
         producer.close().await;
-        Ok(sent?)
+        Ok(sent)
     })?;
     let (too_long, failure) = trace.finish()?;
+    if let Err(Interrupted::Lost { summary, .. }) = &sent {
+        output.result(summary)?;
+    }
+    let summary = sent?;
     output.result(&summary)?;
     if too_long > 0 {
         output.note(format_args!(

@@ -2,7 +2,7 @@
 
 use super::pages::PagesArgs;
 use super::{EXIT_DONE, EXIT_FAILED, Output, table};
-use crate::client::Pages;
+use crate::client::{Page, Pages};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
@@ -69,7 +69,7 @@ struct Instance {
 }
 
 impl Instance {
-    fn read(url: String, answer: Result<(u16, String), String>) -> Self {
+    fn read(url: String, answer: Page) -> Self {
         let parsed = answer.and_then(|(status, body)| {
             let read: Result<Value, _> = serde_json::from_str(&body);
             let partitions = read

@@ -4,6 +4,9 @@ use crate::testbed::fetch;
 use conductor_engine::PartitionId;
 use serde_json::Value;
 
+/// What an instance answers: status and body, or why it did not.
+pub type Page = Result<(u16, String), String>;
+
 /// Why the pages gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum PagesError {
@@ -59,7 +62,7 @@ impl Pages {
     /// The same pages with the owner of a partition in front, where one says that it is: only it
     /// has the book in memory.
     pub fn owner_first(&self, partition: PartitionId) -> Self {
-        let owns = |answer: &Result<(u16, String), String>| {
+        let owns = |answer: &Page| {
             let body: Option<Value> = answer
                 .as_ref()
                 .ok()
@@ -82,7 +85,7 @@ impl Pages {
     }
 
     /// What every instance answers on a page: its status and body, or why it did not.
-    pub fn each(&self, page: &str) -> Vec<(String, Result<(u16, String), String>)> {
+    pub fn each(&self, page: &str) -> Vec<(String, Page)> {
         let ask = |url: &String| (url.clone(), fetch(&format!("{url}{page}")));
         self.urls.iter().map(ask).collect()
     }

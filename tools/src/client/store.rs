@@ -78,7 +78,10 @@ pub enum StoreError {
 impl StoreError {
     /// Whether a setting must change before it can work.
     pub const fn is_of_settings(&self) -> bool {
-        matches!(self, StoreError::Misconfigured(_) | StoreError::NoPartition(_))
+        matches!(
+            self,
+            StoreError::Misconfigured(_) | StoreError::NoPartition(_)
+        )
     }
 }
 
