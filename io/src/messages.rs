@@ -177,7 +177,7 @@ pub struct OrderView {
 pub struct Suspect {
     /// The side on which it was found.
     pub side: Side,
-    /// The member as it stands in the index; `None` for an order that only memory has.
+    /// The member as it stands in the index, or as it should for an order that only memory has.
     pub member: Option<String>,
     /// The order's id, or the whole member where it has none.
     pub order: String,

@@ -214,3 +214,24 @@ fn large_pages_are_read_once_however_small_the_chunks() {
         "{small:?} for 10, {large:?} for 1000"
     );
 }
+
+/// Consumed bytes are let go of now and then; a line that was cut between its two end bytes at that
+/// moment is still a line.
+#[test]
+fn a_cut_anywhere_behind_many_consumed_replies_is_no_error() {
+    let reply = Reply::Bulk(b"100.25".to_vec());
+    let mut bytes = Vec::new();
+    for _ in 0..12_000 {
+        encode(&reply, &mut bytes);
+    }
+    let behind = 140_000;
+    for cut in behind..behind + 30 {
+        let mut reader = Reader::new();
+        let mut read = 0;
+        for chunk in [&bytes[..cut], &bytes[cut..=cut], &bytes[cut + 1..]] {
+            reader.feed(chunk);
+            read += drain(&mut reader).len();
+        }
+        assert_eq!(read, 12_000, "cut at {cut}");
+    }
+}

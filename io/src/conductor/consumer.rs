@@ -120,7 +120,7 @@ impl PartitionConsumer {
                 biased;
                 message = self.post.from_partition.receive() => {
                     let Some(message) = message else { break };
-                    if self.from_partition(message).await {
+                    if self.heed(message).await {
                         break;
                     }
                 }
@@ -137,7 +137,7 @@ impl PartitionConsumer {
     }
 
     /// Whether the partition has ended.
-    async fn from_partition(&mut self, message: FromPartition) -> bool {
+    async fn heed(&mut self, message: FromPartition) -> bool {
         match message {
             FromPartition::OpenChannel => self.start_opening(),
             FromPartition::CloseChannel(generation, reason) => {

@@ -89,6 +89,7 @@ impl Reader {
             self.start = 0;
         } else if self.start > CONSUMED_BYTES_KEPT && self.start * 2 > self.buffer.len() {
             self.buffer.drain(..self.start);
+            self.searched = self.searched.saturating_sub(self.start);
             self.start = 0;
         }
         self.searched = self.searched.max(self.start).min(self.buffer.len());
