@@ -16,75 +16,79 @@ use std::time::Duration;
 /// What a boot that goes on may take on a machine that is busy.
 const SOON: Duration = Duration::from_secs(60);
 
-#[test]
-fn settings_that_contradict_themselves_are_refused_by_name() {
-    let folder = Folder::new().expect("a folder");
+/// Variables that contradict themselves or each other, and what the line about them must hold.
+struct Contradiction {
+    variables: Vec<(&'static str, String)>,
+    named: Vec<&'static str>,
+}
+
+fn contradictions() -> Vec<Contradiction> {
     let cores = std::thread::available_parallelism()
         .expect("there are cores")
         .get();
     let every: Vec<String> = (0..cores).map(|core| core.to_string()).collect();
-    let (every, count) = (every.join(","), cores.to_string());
-    let cases: &[(&[(&str, &str)], &[&str])] = &[
-        (
-            &[
-                ("MATCHING_PARTITION_COUNT", "2"),
-                ("MATCHING_PARTITION", "2"),
-            ],
+    let one = |name: &'static str, value: &str, named: &[&'static str]| Contradiction {
+        variables: vec![(name, value.to_owned())],
+        named: [&[name], named].concat(),
+    };
+    let two = |partitions: &str, count: &str, named: &[&'static str]| Contradiction {
+        variables: vec![
+            ("MATCHING_PARTITION", partitions.to_owned()),
+            ("MATCHING_PARTITION_COUNT", count.to_owned()),
+        ],
+        named: named.to_vec(),
+    };
+    vec![
+        two(
+            "2",
+            "2",
             &["partition 2 does not exist", "0 to 1", "MATCHING_PARTITION"],
         ),
-        (
-            &[("REDIS_CLUSTER_NODES", "a:1,b:2")],
-            &["REDIS_CLUSTER_NODES", "unset it"],
-        ),
-        (
-            &[("REDIS_SENTINEL_HOSTS", "a:26379")],
-            &[
-                "REDIS_SENTINEL_HOSTS",
-                "without",
-                "REDIS_SENTINEL_NAME",
-                "set both or neither",
-            ],
-        ),
-        (
-            &[("REDIS_SENTINEL_NAME", "cell")],
-            &[
-                "REDIS_SENTINEL_NAME",
-                "without",
-                "REDIS_SENTINEL_HOSTS",
-                "set both or neither",
-            ],
-        ),
-        (
-            &[("MATCHING_DURABILITY", "fsync-sometimes")],
-            &[
-                "MATCHING_DURABILITY",
-                "fsync-sometimes",
-                "aof-replicated or memory",
-            ],
-        ),
-        (
-            &[("MATCHING_PREFECTH", "512")],
-            &["MATCHING_PREFECTH is not a setting", "MATCHING_PREFETCH"],
-        ),
-        (
-            &[
-                ("MATCHING_PARTITION_COUNT", &count),
-                ("MATCHING_PARTITION", &every),
-            ],
+        two(
+            &every.join(","),
+            &cores.to_string(),
             &["cores", "MATCHING_SHARE_CORES"],
         ),
-    ];
-    for (number, (variables, expected)) in cases.iter().enumerate() {
-        let launch = Launch::new(binary("conductor").expect("it is built"))
-            .variables(variables.iter().copied());
+        one(
+            "REDIS_CLUSTER_NODES",
+            "a:1,b:2",
+            &["Valkey Cluster", "unset it"],
+        ),
+        one(
+            "REDIS_SENTINEL_HOSTS",
+            "a:26379",
+            &["REDIS_SENTINEL_NAME", "set both or neither"],
+        ),
+        one(
+            "REDIS_SENTINEL_NAME",
+            "cell",
+            &["REDIS_SENTINEL_HOSTS", "set both or neither"],
+        ),
+        one(
+            "MATCHING_DURABILITY",
+            "sometimes",
+            &["sometimes", "aof-replicated or memory"],
+        ),
+        one(
+            "MATCHING_PREFECTH",
+            "512",
+            &["is not a setting", "MATCHING_PREFETCH?"],
+        ),
+    ]
+}
+
+#[test]
+fn settings_that_contradict_themselves_are_refused_by_name() {
+    let folder = Folder::new().expect("a folder");
+    let conductor = || Launch::new(binary("conductor").expect("it is built"));
+    for (number, case) in contradictions().into_iter().enumerate() {
+        let launch = conductor().variables(case.variables);
         let process = Process::start(&folder, &format!("conductor-{number}"), launch);
-        let refused = refused(&process.expect("it starts"));
-        refused.names(expected);
+        refused(&process.expect("it starts")).names(&case.named);
     }
-    let config = folder.secret_file("conductor.toml", "[topology]\nprefecth = 9\n");
-    let launch = Launch::new(binary("conductor").expect("it is built"))
-        .argument("--config")
-        .argument(config.expect("written"));
+    let text = "[topology]\nprefecth = 9\n";
+    let config = folder.secret_file("conductor.toml", text).expect("written");
+    let launch = conductor().argument("--config").argument(config);
     let process = Process::start(&folder, "conductor-file", launch).expect("it starts");
     refused(&process).names(&["conductor.toml line 2", "prefecth"]);
 }
