@@ -169,6 +169,8 @@ pub enum StoreEvent {
         cursor: Result<Cursor, String>,
         /// Whether the command that was asked for is still recorded.
         remembered: bool,
+        /// Why the partition is halted, read again behind the raised epoch.
+        halted: Option<HaltRecord>,
     },
     /// The epoch, watched from before it was read.
     EpochSeen(Option<Epoch>),

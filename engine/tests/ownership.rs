@@ -50,6 +50,7 @@ fn ownership_is_taken_in_order_and_only_on_a_delivery() {
     bench.store(StoreEvent::LoadComplete {
         cursor: Ok(Cursor::default()),
         remembered: true,
+        halted: None,
     });
     assert!(matches!(bench.take()[..], [Action::WatchEpoch]));
     bench.store(StoreEvent::EpochSeen(Some(7)));
@@ -593,4 +594,59 @@ fn a_missing_replica_is_told_before_the_next_command_needs_it() {
         assert_eq!(bench.machine.status().not_ready, None);
         assert!(bench.take().is_empty());
     }
+}
+
+#[test]
+fn a_halt_from_between_the_first_look_and_the_raised_epoch_is_honoured() {
+    let mut bench = Bench::standing_by();
+    bench.deliver(1, place("c-1", "o-1"));
+    bench.store(StoreEvent::Connected(bench::guards()));
+    bench.store(StoreEvent::EpochRaised(7));
+    bench.store(StoreEvent::Confirmed(DURABLE));
+    bench.store(StoreEvent::LoadComplete {
+        cursor: Ok(Cursor::default()),
+        remembered: true,
+        halted: Some(HaltRecord {
+            reason: "the store has gone back".into(),
+            command: None,
+            epoch: 6,
+        }),
+    });
+    bench.take();
+    bench.store(StoreEvent::EpochSeen(Some(7)));
+    let actions = bench.take();
+    assert!(
+        matches!(
+            actions[..],
+            [
+                Action::CloseChannel(1, _),
+                Action::Disconnect,
+                Action::Note(_),
+                Action::Pause(_)
+            ]
+        ),
+        "{actions:?}"
+    );
+    assert_eq!(bench.machine.status().state, "halted");
+}
+
+#[test]
+fn the_deliveries_are_given_back_only_when_the_halt_is_written() {
+    let mut bench = Bench::owning();
+    bench.commit(1, place("c-1", "o-1"));
+    bench.store(StoreEvent::Executed(Executed::HalfApplied(
+        "WRONGTYPE".into(),
+    )));
+    let closes = |actions: &[Action]| {
+        actions
+            .iter()
+            .any(|action| matches!(action, Action::CloseChannel(..)))
+    };
+    assert!(
+        !closes(&bench.take()),
+        "a successor could go on over what was found"
+    );
+    bench.store(COMMITTED);
+    bench.store(StoreEvent::Confirmed(DURABLE));
+    assert!(closes(&bench.take()));
 }

@@ -2,8 +2,8 @@
 //!
 //! The order is what makes it safe: the epoch is raised, so that an earlier owner can no longer
 //! commit; that write is waited for on two disks, so that everything before it is there too; then
-//! the book is read; then the epoch is watched and must still be ours. Until that last step nothing
-//! that was read is judged, because a newer owner may be writing.
+//! the book and the halt are read; then the epoch is watched and must still be ours. Until that last
+//! step nothing that was read is judged, because a newer owner may be writing.
 
 use super::load::Loaded;
 use super::{
@@ -71,8 +71,15 @@ impl<G: GuardSet> Partition<G> {
                 loader.page(page);
                 self.phase = Phase::Claiming(Claim::Loading { epoch, loader });
             }
-            (Claim::Loading { epoch, loader }, StoreEvent::LoadComplete { cursor, remembered }) => {
-                let loaded = Box::new(loader.finish(cursor, remembered));
+            (
+                Claim::Loading { epoch, loader },
+                StoreEvent::LoadComplete {
+                    cursor,
+                    remembered,
+                    halted,
+                },
+            ) => {
+                let loaded = Box::new(loader.finish(cursor, remembered, halted));
                 self.phase = Phase::Claiming(Claim::Watching { epoch, loaded });
                 self.act(Action::WatchEpoch);
             }
@@ -115,6 +122,13 @@ impl<G: GuardSet> Partition<G> {
     }
 
     fn judge_loaded(&mut self, epoch: Epoch, loaded: Loaded) {
+        // An earlier owner may have halted between this instance's first look and its epoch; behind
+        // the epoch none can any more.
+        if let Some(record) = loaded.halted()
+            && self.guards.holds(Guard::StickyHalt)
+        {
+            return self.halted(record.clone());
+        }
         self.epoch = Some(epoch);
         if let Err(violation) = self
             .check_not_gone_back(&loaded)

@@ -1,6 +1,8 @@
 //! Stopping for good.
 //!
-//! A halt is written under the fence and honoured by every instance until a person lifts it. When
+//! A halt is written under the fence and honoured by every instance until a person lifts it. The
+//! channel is closed only then: a successor that was handed the deliveries sooner could raise the
+//! epoch and go on over what was found. When
 //! another instance has taken over before it could be written, the halt is no longer ours to write
 //! and the partition steps back, with one exception: a transaction that was half applied has
 //! damaged the store itself, so the epoch is raised again and the halt written whoever owns it now.
@@ -47,10 +49,6 @@ impl<G: GuardSet> Partition<G> {
 
     fn write_halt(&mut self, record: HaltRecord, forced: bool) {
         self.counters.halts += 1;
-        self.forget_deliveries();
-        if let Some(generation) = self.generation.take() {
-            self.act(Action::CloseChannel(generation, record.reason.clone()));
-        }
         self.note(Note::Halting {
             record: record.clone(),
         });

@@ -6,6 +6,7 @@
 //! rewriting is staged. What cannot be true is kept as the first [`Violation`] and judged by the
 //! caller, once it knows that nobody else was writing.
 
+use super::HaltRecord;
 use crate::book::{Book, FastBook, RestingOrder};
 use crate::command::Side;
 use crate::ids::PairId;
@@ -82,6 +83,7 @@ pub(super) struct Loaded {
     loader: Loader,
     cursor: Cursor,
     remembered: bool,
+    halted: Option<HaltRecord>,
 }
 
 impl Loader {
@@ -207,7 +209,12 @@ impl Loader {
         }
     }
 
-    pub(super) fn finish(mut self, cursor: Result<Cursor, String>, remembered: bool) -> Loaded {
+    pub(super) fn finish(
+        mut self,
+        cursor: Result<Cursor, String>,
+        remembered: bool,
+        halted: Option<HaltRecord>,
+    ) -> Loaded {
         let mut cursor = cursor.unwrap_or_else(|detail| {
             let what = "cursor".to_owned();
             self.violation
@@ -219,6 +226,7 @@ impl Loader {
             loader: self,
             cursor,
             remembered,
+            halted,
         }
     }
 
@@ -285,6 +293,10 @@ impl Loaded {
 
     pub(super) const fn remembered(&self) -> bool {
         self.remembered
+    }
+
+    pub(super) const fn halted(&self) -> Option<&HaltRecord> {
+        self.halted.as_ref()
     }
 
     pub(super) fn orders(&self) -> usize {

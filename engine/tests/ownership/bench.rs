@@ -139,6 +139,7 @@ impl Bench {
         self.store(StoreEvent::LoadComplete {
             cursor,
             remembered: true,
+            halted: None,
         });
         self.take();
     }
@@ -152,7 +153,11 @@ impl Bench {
         self.store(StoreEvent::Connected(guards()));
         self.store(StoreEvent::EpochRaised(epoch));
         self.store(StoreEvent::Confirmed(durable()));
-        self.store(StoreEvent::LoadComplete { cursor, remembered });
+        self.store(StoreEvent::LoadComplete {
+            cursor,
+            remembered,
+            halted: None,
+        });
         self.take();
     }
 

@@ -462,7 +462,12 @@ impl Session {
             None => true,
         };
         let cursor = cursor.map(Option::unwrap_or_default);
-        self.tell(StoreEvent::LoadComplete { cursor, remembered });
+        let guards = within(CONNECT_TIMEOUT, meta::guards(link, keys)).await?;
+        self.tell(StoreEvent::LoadComplete {
+            cursor,
+            remembered,
+            halted: guards.halted,
+        });
         Ok(())
     }
 
