@@ -38,6 +38,8 @@ pub struct PartitionIo {
     pub queue: Option<QueueCounts>,
     /// Whether the connection to the broker stands.
     pub broker_connected: bool,
+    /// Whether somebody else was registered at the command queue when this process last was.
+    pub behind_another: bool,
     /// What the partition's core last said of itself; `None` until it has.
     pub standing: Option<Status>,
 }
@@ -83,6 +85,7 @@ impl Default for PartitionIo {
             redeliveries: 0,
             queue: None,
             broker_connected: false,
+            behind_another: false,
             standing: None,
         }
     }

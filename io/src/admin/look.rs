@@ -3,7 +3,7 @@
 //! Readiness and role are judged here, once, so that `/ready` and `/metrics` cannot differ.
 
 use super::ask::{self, Silence};
-use super::{PartitionHandle, PartitionIo, QueueCounts, Site};
+use super::{PartitionHandle, PartitionIo, Site};
 use crate::messages::PartitionReport;
 use conductor_engine::PartitionId;
 use conductor_engine::partition::{Role, Status};
@@ -60,8 +60,8 @@ impl Look {
     /// What this process is to the partition.
     ///
     /// The broker does not tell a consumer that it stands behind another one. Where somebody else
-    /// is registered too, or the fence has shown that somebody else is at work, it stands by; where
-    /// it is the only one, or nothing is known, it cannot say what it is until something arrives.
+    /// was registered before it, or the fence has shown that somebody else is at work, it stands
+    /// by; where it was the first, it cannot say what it is until something arrives.
     pub(super) fn role(&self) -> Role {
         let Some(status) = self.status() else {
             return Role::Unknown;
@@ -74,7 +74,7 @@ impl Look {
             .as_ref()
             .is_ok_and(|report| report.counters.fenced > 0);
         match self.io.queue {
-            Some(QueueCounts { consumers: 2.., .. }) => Role::Standby,
+            _ if self.io.behind_another => Role::Standby,
             None if fenced => Role::Standby,
             _ => Role::Unknown,
         }

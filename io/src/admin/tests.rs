@@ -88,20 +88,23 @@ fn a_standby_is_ready_and_is_called_one_where_another_is_known() {
     run(async {
         let pages = pages().await;
         pages.core_says(status(Role::Standby, "standing-by", None));
-        let queue = |consumers| {
-            Some(QueueCounts {
-                messages: 0,
-                consumers,
-            })
-        };
-        for (counts, role) in [
-            (None, "unknown"),
-            (queue(1), "unknown"),
-            (queue(2), "standby"),
+        // The broker counts one consumer, however many wait behind it.
+        let (messages, consumers) = (0, 1);
+        let counted = Some(QueueCounts {
+            messages,
+            consumers,
+        });
+        for (queue, behind_another, role) in [
+            (None, false, "unknown"),
+            (counted, false, "unknown"),
+            (counted, true, "standby"),
         ] {
-            pages.io.of(PARTITION).queue = counts;
+            let mut figures = pages.io.of(PARTITION);
+            (figures.queue, figures.behind_another) = (queue, behind_another);
+            drop(figures);
             assert_eq!(pages.ready().await, (200, role.to_owned(), Value::Null));
         }
+        pages.io.of(PARTITION).behind_another = false;
         pages.io.of(PARTITION).queue = None;
         if let Some(report) = &mut pages.core.borrow_mut().report {
             report.counters.fenced = 1;

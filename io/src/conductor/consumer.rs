@@ -71,6 +71,8 @@ struct Opened {
     connection: Connection,
     channel: Channel,
     consumer: Consumer,
+    /// Whether somebody was registered before.
+    behind_another: bool,
 }
 
 type Opening = Pin<Box<dyn Future<Output = Result<Opened, AmqpError>>>>;
@@ -229,6 +231,7 @@ impl PartitionConsumer {
                 connection,
                 channel,
                 consumer,
+                behind_another,
             }) => {
                 self.tries = 0;
                 self.opened_before = true;
@@ -244,7 +247,10 @@ impl PartitionConsumer {
                     outstanding: 0,
                     last_delivery: Instant::now(),
                 });
-                self.figures().broker_connected = true;
+                let mut figures = self.post.report.of(self.post.partition);
+                figures.broker_connected = true;
+                figures.behind_another = behind_another;
+                drop(figures);
                 self.unsent
                     .push_back(ToPartition::ChannelOpened(generation));
             }
@@ -420,6 +426,9 @@ async fn open(
     let qos = channel.basic_qos(prefetch, BasicQosOptions::default());
     amqp::within("setting the prefetch", qos).await?;
     let queue = command_queue(partition);
+    // The broker counts the active consumer of such a queue and none that wait behind it, so who
+    // asks after registering always hears of one.
+    let registered = amqp::queue_counts(&channel, &queue).await?.consumers;
     let consuming = channel.basic_consume(
         queue.as_str().into(),
         "".into(),
@@ -431,6 +440,7 @@ async fn open(
         connection,
         channel,
         consumer,
+        behind_another: registered > 0,
     })
 }
 
