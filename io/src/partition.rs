@@ -23,9 +23,14 @@ use glommio::{LocalExecutorBuilder, Placement};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often a busy executor looks at what other threads have sent; its default of 100 ms is how
-/// long a wake-up would take.
-const PREEMPT_TIMER: Duration = Duration::from_millis(1);
+/// When the executor interrupts its tasks to look at the network and at what other cores have sent:
+/// never, because the driver gives way at the end of every turn.
+///
+/// A short time would be the usual advice, and is dangerous with this version. When the timer runs
+/// out after the executor has polled and before it has run a task, it takes that for having nothing
+/// to run and sleeps with work in hand, for good (glommio/glommio#53). On a core that is shared, with
+/// 1 ms, one start in a hundred or so hung.
+const PREEMPT_TIMER: Duration = Duration::from_secs(3_600);
 
 /// What a partition's core is given.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! The loop of a partition's core: what arrives becomes inputs, actions are performed.
 //!
-//! One turn takes everything that has arrived, hands it to the state machine, performs what it
+//! One turn takes what has arrived, a mailbox full at most, hands it to the state machine, performs what it
 //! asks for, and only then waits. The clock is read here, and handed down. Nothing in a turn
 //! waits for another core or for the network: the session does that beside it.
 
@@ -144,6 +144,9 @@ impl Driver {
             self.machine.input(Input::CaughtUp, &mut self.measures);
             self.perform();
             self.show();
+            // The session's turn, however much has arrived here meanwhile. The network's comes when
+            // both wait, and no more than the prefetch can arrive before they do.
+            futures_lite::future::yield_now().await;
         }
     }
 
