@@ -650,3 +650,39 @@ fn the_deliveries_are_given_back_only_when_the_halt_is_written() {
     bench.store(StoreEvent::Confirmed(DURABLE));
     assert!(closes(&bench.take()));
 }
+
+#[test]
+fn a_repeat_alone_is_answered_only_when_the_epoch_is_seen_behind_its_record() {
+    let record = || Some(b"{}".to_vec().into_boxed_slice());
+    let looked_up = || {
+        let mut bench = Bench::owning();
+        bench.deliver(1, cancel("c-0", "o-1"));
+        bench.caught_up();
+        assert!(matches!(bench.take()[..], [Action::LookUp(_)]));
+        bench.store(StoreEvent::LookedUp(vec![record(), None]));
+        let actions = bench.take();
+        assert!(
+            matches!(actions[..], [Action::WatchEpoch]),
+            "a successor may have written the record, and no disk may have it: {actions:?}"
+        );
+        bench
+    };
+    let mut bench = looked_up();
+    bench.store(StoreEvent::EpochSeen(Some(7)));
+    assert!(matches!(
+        bench.take()[..],
+        [
+            Action::Reply(1, 1, Answer::Stored(_)),
+            Action::Acknowledge(1, 1)
+        ]
+    ));
+    let mut bench = looked_up();
+    bench.store(StoreEvent::EpochSeen(Some(8)));
+    let actions = bench.take();
+    assert!(
+        !actions
+            .iter()
+            .any(|action| matches!(action, Action::Reply(..) | Action::Acknowledge(..))),
+        "{actions:?}"
+    );
+}

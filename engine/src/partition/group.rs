@@ -2,7 +2,8 @@
 //!
 //! Three groups can be alive at once: one in flight, one matched and waiting for it, and one whose
 //! look-ups ride behind the transaction in flight. Only one transaction is ever in flight, and the
-//! next is sent when the last one's epoch was seen to be ours.
+//! next is sent when the last one's epoch was seen to be ours. A group that has nothing to write, all
+//! repeats, needs the same proof: its records are on enough disks only if no later owner wrote them.
 
 use super::{
     Action, Answer, Collected, Confirmed, Epoch, Executed, HaltRecord, LookUp, Note, Packet,
@@ -43,7 +44,10 @@ pub(super) struct Group {
     answers: Vec<(Tag, Answer)>,
     writes: Vec<Write>,
     decided: usize,
-    cursor: Cursor,
+    /// Where the partition stands behind it; `None` while it has written nothing.
+    cursor: Option<Cursor>,
+    /// Whether its look-ups were sent alone, so that no epoch was seen behind them.
+    looked_up_alone: bool,
     deals: u64,
     events: u64,
 }
@@ -131,7 +135,7 @@ impl Group {
         writes.push(Write::Cursor(cursor.clone()));
         Self {
             writes,
-            cursor: cursor.clone(),
+            cursor: Some(cursor.clone()),
             ..Self::default()
         }
     }
@@ -216,12 +220,21 @@ impl<G: GuardSet> Partition<G> {
     }
 
     fn send(&mut self, mut group: Group) {
-        if group.writes.is_empty() {
-            return self.answer(group);
-        }
         let Phase::Owner(owner) = &mut self.phase else {
             return;
         };
+        if group.writes.is_empty() {
+            if !group.looked_up_alone {
+                return self.answer(group);
+            }
+            owner.flight = Some(Flight {
+                group,
+                executed: true,
+                durable: true,
+                epoch_seen: false,
+            });
+            return self.act(Action::WatchEpoch);
+        }
         if owner.looking_up.is_none() && owner.inspecting.is_none() {
             owner.looking_up =
                 owner.next_look_ups(&mut self.collected, self.settings.group_commands_max);
@@ -279,7 +292,10 @@ impl<G: GuardSet> Partition<G> {
         if !self.guards.holds(Guard::AcceptedOrder) {
             known.accepted.clear();
         }
-        let mut group = Group::default();
+        let mut group = Group {
+            looked_up_alone: owner.flight.is_none(),
+            ..Group::default()
+        };
         let mut deliveries = looking_up.deliveries.into_iter();
         for Collected { tag, incoming } in deliveries.by_ref() {
             let Some(id) = command_of(&incoming) else {
@@ -329,8 +345,9 @@ impl<G: GuardSet> Partition<G> {
             self.collected.push_front(delivery);
         }
         if !group.writes.is_empty() {
-            group.cursor = owner.matcher.cursor().clone();
-            group.writes.push(Write::Cursor(group.cursor.clone()));
+            let cursor = owner.matcher.cursor().clone();
+            group.writes.push(Write::Cursor(cursor.clone()));
+            group.cursor = Some(cursor);
         }
         owner.prepared = Some(group);
     }
@@ -427,11 +444,13 @@ impl<G: GuardSet> Partition<G> {
         }
         if let Some(flight) = owner.flight.take() {
             self.replicas_seen = None;
-            self.counters.groups += 1;
+            self.counters.groups += u64::from(flight.group.cursor.is_some());
             self.counters.commands += flight.group.decided as u64;
             self.counters.events += flight.group.events;
             self.counters.deals += flight.group.deals;
-            self.seen_durable = flight.group.cursor.clone();
+            if let Some(cursor) = &flight.group.cursor {
+                self.seen_durable = cursor.clone();
+            }
             self.answer(flight.group);
         }
     }
