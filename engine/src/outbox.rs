@@ -21,7 +21,7 @@ pub use input::{Batch, Entry, Input, Settings};
 pub use note::Note;
 
 use crate::guards::{AllGuards, Guard, GuardSet};
-use crate::limits::{OUTBOX_BACKOFF_MS_MAX, OUTBOX_BACKOFF_MS_MIN};
+use crate::limits::{OUTBOX_BACKOFF_MS_MAX, OUTBOX_BACKOFF_MS_MIN, RECONNECT_BACKOFF_MS_MAX};
 use crate::partition::Confirmed;
 use publish::Work;
 
@@ -363,10 +363,16 @@ impl<G: GuardSet> Outbox<G> {
         if self.stopping {
             return self.end();
         }
+        // A server that comes back is to be found soon; an event that is refused may stay so.
+        let longest = if self.store && self.broker {
+            OUTBOX_BACKOFF_MS_MAX
+        } else {
+            RECONNECT_BACKOFF_MS_MAX
+        };
         let doubled = OUTBOX_BACKOFF_MS_MIN.saturating_mul(1 << self.failures.min(16));
         self.failures = self.failures.saturating_add(1);
         self.phase = Phase::Pausing;
-        self.act(Action::Pause(doubled.min(OUTBOX_BACKOFF_MS_MAX)));
+        self.act(Action::Pause(doubled.min(longest)));
     }
 
     /// What is under way and would leave something behind is waited for: publications, so that they

@@ -54,10 +54,10 @@ fn after_a_failure_one_event_is_tried_alone_and_then_the_window_opens() {
 }
 
 #[test]
-fn pauses_double_up_to_half_a_minute_and_start_again_after_a_success() {
+fn pauses_double_and_start_again_after_a_success() {
     let mut bench = Bench::connecting_store();
     let mut pauses = Vec::new();
-    for _ in 0..12 {
+    for _ in 0..8 {
         let actions = bench.ask(store_lost());
         let [Action::DisconnectStore, Action::Pause(pause)] = actions[..] else {
             panic!("{actions:?}");
@@ -65,8 +65,7 @@ fn pauses_double_up_to_half_a_minute_and_start_again_after_a_success() {
         pauses.push(pause);
         assert_eq!(bench.ask(Input::PauseOver), [Action::ConnectStore]);
     }
-    assert_eq!(pauses[..4], [100, 200, 400, 800]);
-    assert_eq!(pauses[9..], [30_000; 3]);
+    assert_eq!(pauses, [100, 200, 400, 800, 1_600, 2_000, 2_000, 2_000]);
     for input in [
         Input::StoreConnected,
         Input::BrokerReady,
@@ -80,6 +79,25 @@ fn pauses_double_up_to_half_a_minute_and_start_again_after_a_success() {
         bench.ask(store_lost()),
         [Action::DisconnectStore, Action::Pause(100)]
     );
+}
+
+#[test]
+fn an_event_that_is_refused_again_and_again_is_tried_every_half_a_minute() {
+    let mut bench = Bench::pausing();
+    let mut last = 0;
+    for _ in 0..12 {
+        bench.tell(Input::PauseOver);
+        bench.tell(batch(2..=6));
+        assert_eq!(published(&bench.ask(enough())), [0]);
+        bench.tell(refused(0));
+        let actions = bench.ask(Input::Settled);
+        let [Action::Pause(pause)] = actions[..] else {
+            panic!("{actions:?}");
+        };
+        assert!(pause >= last);
+        last = pause;
+    }
+    assert_eq!(last, 30_000);
 }
 
 #[test]
