@@ -9,7 +9,9 @@
 mod drain;
 mod entry;
 mod line;
+mod packet;
 mod pages;
+mod plan;
 mod report;
 mod store;
 
@@ -18,10 +20,10 @@ use conductor_engine::outbox::Settings as MachineSettings;
 use conductor_engine::partition::Durability as Disks;
 use drain::Drain;
 use line::Line;
+use plan::{Plan, Wait};
 use report::{Report, Reports};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use store::{Plan, Wait};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;

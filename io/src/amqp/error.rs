@@ -130,10 +130,10 @@ impl Inequivalence {
 /// A value as the broker words it, without its type and quotes.
 fn plain(value: &str) -> String {
     let value = value.strip_prefix("the value ").unwrap_or(value);
-    let quoted = value
-        .strip_prefix('\'')
-        .and_then(|rest| rest.split_once('\''));
-    match (quoted, value) {
+    let quoted = value.strip_prefix('\'');
+    let inside = quoted.and_then(|rest| rest.split_once('\''));
+    match (inside, value) {
+        (Some(("", _)), _) => "the empty text".to_owned(),
         (Some((inside, _)), _) => inside.to_owned(),
         (None, "none") => "not set".to_owned(),
         (None, value) => value.to_owned(),

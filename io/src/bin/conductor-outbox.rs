@@ -5,6 +5,7 @@
 use clap::Parser;
 use conductor_config::{Settings, Sources};
 use conductor_io::outbox::{self, OutboxError};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
@@ -14,8 +15,8 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Exit code for a setting that must be changed first.
 const EXIT_CONFIGURATION: u8 = 78;
-/// The client library prints whole messages when the broker returns one; we say it in one line.
-const LOGGED_UNLESS_TOLD: &str = "info,lapin=error";
+/// The client library knows no partition and prints whole messages; what it says is said by us.
+const LOGGED_UNLESS_TOLD: &str = "info,lapin=off";
 
 /// Publishes the committed events of one or more partitions.
 ///
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
     let filter = filter.unwrap_or_else(|_| EnvFilter::new(LOGGED_UNLESS_TOLD));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
     let sources = Sources {

@@ -6,11 +6,13 @@
 
 use super::entry::{Sequences, StreamEntry};
 use super::line::{Line, OpenLine};
+use super::packet::{self, Done, Packet};
+use super::plan::{Plan, StoreError, StoreLink};
 use super::report::{Report, locked};
-use super::store::{self, Plan, Read, StoreError, StoreLink};
+use super::store::Read;
 use crate::amqp::{AmqpError, PublishError};
+use conductor_engine::limits::OUTBOX_BACKOFF_MS_MAX;
 use conductor_engine::outbox::{Action, Batch, Input, Note, Outbox, Settings};
-use conductor_engine::partition::Confirmed;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::collections::VecDeque;
@@ -20,28 +22,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Sleep;
-use tracing::{debug, error, info, warn};
+use tracing::{error, info, warn};
 
 /// How long what is under way may take once the process is to end; then it counts as lost.
 const PATIENCE: Duration = Duration::from_millis(2_500);
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Answered = (usize, Result<(), PublishError>);
-
-/// What a packet to the store brought, with the connection for the next one.
-type Packet = Result<(StoreLink, Done), StoreError>;
-
-enum Done {
-    Connected,
-    Lease(bool),
-    Released,
-    Read(Read),
-    Confirmed(Confirmed),
-    AwaitedDisks(bool, Confirmed),
-    Awaited,
-    DeadLettered,
-    Settled,
-}
 
 /// One partition's task.
 pub(super) struct Drain {
@@ -205,6 +192,7 @@ impl Drain {
             Action::Publish(place) => self.publish(place),
             Action::Pause(milliseconds) => {
                 let pause = Duration::from_millis(milliseconds).mul_f64(0.5 + fastrand::f64());
+                let pause = pause.min(Duration::from_millis(OUTBOX_BACKOFF_MS_MAX));
                 self.pause = Some(Box::pin(tokio::time::sleep(pause)));
             }
             Action::Note(note) => self.note(&note),
@@ -251,76 +239,21 @@ impl Drain {
 
     /// Sends what was asked for next, if nothing is under way.
     fn send_next(&mut self) {
-        while self.packet.is_none() {
-            let Some(action) = self.queue.pop_front() else {
-                return;
-            };
-            let (plan, link) = (Arc::clone(&self.plan), self.link.take());
-            self.packet = match (action, link) {
-                (Action::ConnectStore, _) => Some(Box::pin(async move {
-                    Ok((store::connect(&plan).await?, Done::Connected))
-                })),
-                (Action::ReleaseLease, link) => Some(Box::pin(async move {
-                    Ok((store::release_lease(link, &plan).await?, Done::Released))
-                })),
-                (action, Some(link)) => self.packet_of(action, link),
-                (_, None) => {
-                    let reason = "there is no connection".to_owned();
-                    return self.machine.input(Input::StoreLost(reason));
-                }
-            };
+        if self.packet.is_some() {
+            return;
         }
-    }
-
-    fn packet_of(&mut self, action: Action, mut link: StoreLink) -> Option<Boxed<Packet>> {
-        let plan = Arc::clone(&self.plan);
-        let wait = plan.wait;
-        Some(match (action, wait) {
-            (Action::TakeLease, _) => Box::pin(async move {
-                let taken = store::take_lease(&mut link, &plan).await?;
-                Ok((link, Done::Lease(taken)))
-            }),
-            (Action::Read { delete, count }, _) => {
-                // What is out of an earlier batch is nobody's business any more.
-                self.flights.clear();
-                Box::pin(async move {
-                    let read = store::read(&mut link, &plan, &delete, count).await?;
-                    Ok((link, Done::Read(read)))
-                })
-            }
-            (Action::AwaitDisks, Some(wait)) => Box::pin(async move {
-                let (held, confirmed) = store::await_disks(&mut link, &plan, wait).await?;
-                Ok((link, Done::AwaitedDisks(held, confirmed)))
-            }),
-            (Action::AwaitEvents, _) => Box::pin(async move {
-                store::await_events(&mut link, &plan).await?;
-                Ok((link, Done::Awaited))
-            }),
-            (Action::DeadLetter(letters), _) => {
-                let batch = std::mem::take(&mut self.batch).into_iter().enumerate();
-                let mut reasons = letters.into_iter().peekable();
-                let letters: Vec<_> = batch
-                    .filter_map(|(place, entry)| {
-                        let reason = reasons.next_if(|(letter, _)| *letter == place)?.1;
-                        Some((entry, reason))
-                    })
-                    .collect();
-                Box::pin(async move {
-                    store::dead_letter(&mut link, &plan, &letters).await?;
-                    Ok((link, Done::DeadLettered))
-                })
-            }
-            (Action::Settle { delete, failed }, _) => Box::pin(async move {
-                store::settle(&mut link, &plan, &delete, failed.as_deref()).await?;
-                Ok((link, Done::Settled))
-            }),
-            // Everything else is no packet, and is performed where it is asked for.
-            (other, _) => {
-                debug!(?other, "nothing to send");
-                self.link = Some(link);
-                return None;
-            }
-        })
+        let Some(action) = self.queue.pop_front() else {
+            return;
+        };
+        let mut batch = Vec::new();
+        match &action {
+            // What is out of an earlier batch is nobody's business any more.
+            Action::Read { .. } => self.flights.clear(),
+            Action::DeadLetter(_) => batch = std::mem::take(&mut self.batch),
+            _ => {}
+        }
+        let (link, plan) = (self.link.take(), Arc::clone(&self.plan));
+        self.packet = Some(Box::pin(packet::exchange(action, link, plan, batch)));
     }
 
     fn packet_answered(&mut self, packet: Packet) {
@@ -368,12 +301,10 @@ impl Drain {
             );
         }
         self.batch = read.entries;
-        let wait = self.plan.wait;
-        if let (Some(wait), Some(mut link)) = (wait, wait.and_then(|_| self.link.take())) {
-            self.packet = Some(Box::pin(async move {
-                let confirmed = store::confirmed(&mut link, wait).await?;
-                Ok((link, Done::Confirmed(confirmed)))
-            }));
+        if let Some(wait) = self.plan.wait
+            && let Some(link) = self.link.take()
+        {
+            self.packet = Some(Box::pin(packet::wait_of_read(link, wait)));
         }
         self.machine.input(Input::Read(Batch {
             entries: self.batch.iter().map(StreamEntry::for_machine).collect(),

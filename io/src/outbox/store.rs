@@ -5,21 +5,13 @@
 //! useless: what has happened is unknown then, and the machine starts again from the head.
 
 use super::entry::StreamEntry;
-use crate::keys::{Keys, field};
+use super::plan::{ANSWER_WITHIN, Outcome, Plan, StoreError, StoreLink, Wait, connect, within};
+use crate::keys::field;
 use crate::resp::{Packer, Reply};
 use crate::store::checks;
-use crate::store::discover::Logins;
-use crate::store::over_tokio::{self, Socket};
-use crate::store::{Link, LinkError, meta};
-use conductor_config::{Login, StoreAddress, Topology};
 use conductor_engine::partition::Confirmed;
-use std::future::Future;
 use std::time::Duration;
 
-/// How long a connection may take to open.
-const CONNECT_WITHIN: Duration = Duration::from_secs(2);
-/// How long the store may take for anything that does not wait for disks or events.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// How long one wait for events lasts, in milliseconds.
 const EVENTS_WITHIN_MS: &str = "1000";
 /// How long giving up a lease may take when the process ends.
@@ -35,56 +27,6 @@ const LEASE: &str = "local holder = redis.call('GET', KEYS[1]) \
 const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
     return redis.call('DEL', KEYS[1]) end return 0";
 
-/// Everything about one partition that does not change.
-#[derive(Debug)]
-pub(super) struct Plan {
-    /// Its keys.
-    pub(super) keys: Keys,
-    /// What its store must say of itself.
-    pub(super) topology: Topology,
-    /// Where its store is.
-    pub(super) address: StoreAddress,
-    /// As whom to log in to it.
-    pub(super) store_login: Option<Login>,
-    /// As whom to log in to the Sentinels.
-    pub(super) sentinel_login: Option<Login>,
-    /// What the lease holds while it is ours.
-    pub(super) worker: String,
-    /// How long the lease lasts without renewal.
-    pub(super) lease: Duration,
-    /// The wait for disks; `None` in memory mode.
-    pub(super) wait: Option<Wait>,
-}
-
-/// A wait for disks.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Wait {
-    /// Replicas that must confirm.
-    pub(super) replicas: u32,
-    /// How long one wait lasts.
-    pub(super) timeout: Duration,
-}
-
-/// A partition's connection.
-pub(super) type StoreLink = Link<Socket>;
-
-/// Why the store cannot be worked with.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum StoreError {
-    /// Time, or a failover, may mend it.
-    #[error("{0}")]
-    Lost(String),
-    /// Somebody must change something first.
-    #[error("{0}")]
-    Refused(String),
-}
-
-impl From<LinkError> for StoreError {
-    fn from(error: LinkError) -> Self {
-        StoreError::Lost(error.to_string())
-    }
-}
-
 /// What one read brought.
 #[derive(Debug)]
 pub(super) struct Read {
@@ -94,44 +36,6 @@ pub(super) struct Read {
     pub(super) lease_held: bool,
     /// Entries in the stream.
     pub(super) stream_length: u64,
-}
-
-type Outcome<T> = Result<T, StoreError>;
-
-/// Finds the primary, connects, and checks that the store is this partition's.
-pub(super) async fn connect(plan: &Plan) -> Outcome<StoreLink> {
-    let logins = Logins {
-        store: plan.store_login.as_ref(),
-        sentinel: plan.sentinel_login.as_ref(),
-    };
-    let found = over_tokio::primary(&plan.address, logins, CONNECT_WITHIN).await;
-    let mut link = found
-        .map_err(|error| StoreError::Lost(error.to_string()))?
-        .link;
-    let asking = async { Ok(meta::guards(&mut link, &plan.keys).await?) };
-    let guards = within(ANSWER_WITHIN, asking).await?;
-    let found = guards
-        .topology
-        .map(|found| (found.partition, found.partition_count, found.prefetch));
-    let ours = plan.topology;
-    let expected = (ours.partition.0, ours.partition_count, ours.prefetch);
-    let told = |(partition, count, prefetch): (u32, u32, u16)| {
-        format!("partition {partition} of {count} with prefetch {prefetch}")
-    };
-    match found {
-        Some(found) if found == expected => Ok(link),
-        Some(found) => Err(StoreError::Refused(format!(
-            "the store's topology is {}, but this process is configured as {}; change the \
-             configuration, or connect to the right store",
-            told(found),
-            told(expected)
-        ))),
-        None => Err(StoreError::Refused(format!(
-            "the store has no topology for {}: it was emptied or is the wrong one; restore it or \
-             connect to the right one, and only for a new cell run `cell init`",
-            told(expected)
-        ))),
-    }
 }
 
 /// Takes the lease; whether it is ours now.
@@ -309,13 +213,6 @@ pub(super) async fn settle(
     executed(&replies.await?)
 }
 
-impl Wait {
-    /// Two waits and some time to answer.
-    fn limit(self) -> Duration {
-        self.timeout * 2 + ANSWER_WITHIN
-    }
-}
-
 fn lease(packer: &mut Packer<'_>, plan: &Plan) {
     packer.start(b"EVAL").part(LEASE.as_bytes()).part(b"1");
     packer
@@ -360,11 +257,6 @@ fn pack_deletion(packer: &mut Packer<'_>, plan: &Plan, delete: &[(String, String
         packer.part(event.as_bytes());
     }
     packer.end();
-}
-
-async fn within<T>(limit: Duration, work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
-    let timed = tokio::time::timeout(limit, work).await;
-    timed.unwrap_or_else(|_| Err(LinkError::TimedOut.into()))
 }
 
 async fn ask(
