@@ -5,6 +5,7 @@
 use clap::Parser;
 use conductor_config::{CoreInventory, Sources};
 use conductor_io::conductor::{self, ConductorError};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
@@ -41,9 +42,11 @@ struct Arguments {
 fn main() -> ExitCode {
     conductor_io::abort_on_panic();
     let arguments = Arguments::parse();
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,lapin=off"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
     let sources = Sources {
