@@ -19,9 +19,10 @@ use std::time::{Duration, Instant};
 /// What a standby is allowed while the active conductor holds its connections and is silent: twice
 /// the heartbeat of ten seconds, and its own start.
 const TAKE_OVER_SILENT: Duration = Duration::from_secs(30);
-/// How long a reply may take where a take-over after silence is waited for.
+/// How long a reply may take where something is brought about and looked at before it.
 const PATIENT: Duration = Duration::from_secs(60);
-/// How long a reply may take where it can be lost with its conductor.
+/// How long a reply may take where it can be lost with its conductor: one that was acknowledged and
+/// not yet handed to the broker.
 const IMPATIENT: Duration = Duration::from_secs(4);
 /// What a conductor is allowed between SIGTERM and its end.
 const END_WITHIN: Duration = Duration::from_secs(5);
@@ -88,7 +89,7 @@ fn the_standby_takes_over_after_a_kill_a_stop_and_an_end() {
 
     // A stop: the sockets stay open, and only the missing heartbeats tell.
     let phase = messages(2, PHASE);
-    let sending = under_load(&cell, &phase, PATIENT);
+    let sending = under_load(&cell, &phase, IMPATIENT);
     second.process().pause().expect("it is stopped");
     let stopped = Instant::now();
     wait_working(&first, TAKE_OVER_SILENT);
@@ -98,11 +99,7 @@ fn the_standby_takes_over_after_a_kill_a_stop_and_an_end() {
         stopped.elapsed()
     );
     let replies = expected.feed_all(&phase);
-    let came = sending.finish().assert_replies(&replies);
-    assert_eq!(
-        came, PHASE,
-        "whom it paused in got its reply from the other one"
-    );
+    sending.finish().assert_replies(&replies);
     let begin = second.process().log_length();
     second.process().resume().expect("it goes on");
     second
