@@ -24,6 +24,7 @@ mod replace;
 mod replay;
 mod resume;
 mod send;
+mod sim;
 mod status;
 mod table;
 mod up;
@@ -82,6 +83,7 @@ enum Command {
     Amend(amend::Args),
     Replace(replace::Args),
     Send(send::Args),
+    Sim(sim::Args),
     Events(events::Args),
     Depth(depth::Args),
     Reconcile(reconcile::Args),
@@ -104,6 +106,7 @@ impl Command {
             Command::Amend(args) => amend::run(args, output),
             Command::Replace(args) => replace::run(args, output),
             Command::Send(args) => send::run(args, output),
+            Command::Sim(args) => sim::run(args, output),
             Command::Events(args) => events::run(args, output),
             Command::Depth(args) => depth::run(args, output),
             Command::Reconcile(args) => reconcile::run(args, output),

@@ -8,6 +8,7 @@ pub mod expectation;
 pub mod lobster;
 pub mod private_cell;
 pub mod replay;
+pub mod sim;
 pub mod testbed;
 pub mod trace;
 pub mod workload;

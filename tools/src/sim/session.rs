@@ -1,0 +1,324 @@
+//! A conductor's one connection to the store: jobs in order, each reported as its replies come.
+
+use super::clock::SECOND;
+use super::judge::Wrong;
+use super::server::{Ask, Reply};
+use super::tally::Count;
+use super::world::{Actor, Input, World};
+use conductor_engine::book::Book;
+use conductor_engine::guards::GuardSet;
+use conductor_engine::partition::{
+    Action, Confirmed, Guards, HaltRecord, Input as MachineInput, Packet, StoreEvent,
+};
+use conductor_engine::{CommandId, Side};
+use std::collections::VecDeque;
+
+/// One connection, as the process sees it.
+#[derive(Debug)]
+pub(super) struct Session {
+    number: u32,
+    pub(super) conn: usize,
+    jobs: VecDeque<Vec<Ask>>,
+    /// Replies of the job at hand that have not come.
+    awaited: usize,
+    serial: u32,
+    first: bool,
+    opened: bool,
+    /// What a connection that is tried out for the first time has said of itself.
+    guards: Option<Guards>,
+    waited: u32,
+    /// A comparison was answered, and is over once the epoch was seen behind it.
+    comparing: bool,
+}
+
+impl<G: GuardSet> World<'_, G> {
+    /// Performs what the machine asks of the store.
+    pub(super) fn store_action(&mut self, place: usize, action: Action) {
+        match action {
+            Action::Connect { first } => self.open_session(place, first),
+            Action::Disconnect => self.close_session(place),
+            Action::RaiseEpoch => self.job(place, vec![Ask::Raise]),
+            Action::AwaitDisks => self.job(place, vec![Ask::Wait, Ask::WaitDisks]),
+            Action::Load { remember } => self.load(place, remember),
+            Action::WatchEpoch => self.job(place, vec![Ask::Watch, Ask::Epoch]),
+            Action::LookUp(keys) => {
+                self.step(Some(Actor::Conductor(place)));
+                self.job(place, vec![Ask::LookUp(keys)]);
+            }
+            Action::Commit(packet) => self.commit(place, packet),
+            Action::WriteHalt(record) => self.write_halt(place, record),
+            _ => {}
+        }
+    }
+
+    fn load(&mut self, place: usize, remember: Option<CommandId>) {
+        let pairs = self.script.pairs();
+        let pages = pairs
+            .iter()
+            .flat_map(|pair| [Ask::Page(*pair, Side::Ask), Ask::Page(*pair, Side::Bid)]);
+        let asks = pages.chain([Ask::EndLoad(remember)]).collect();
+        self.job(place, asks);
+    }
+
+    fn write_halt(&mut self, place: usize, record: HaltRecord) {
+        self.job(place, vec![Ask::Halt(record), Ask::Wait, Ask::WaitDisks]);
+    }
+
+    fn commit(&mut self, place: usize, packet: Packet) {
+        self.step(Some(Actor::Conductor(place)));
+        if self.story.is_told() {
+            let commands = super::script::commands_of(&packet.writes);
+            self.tell(|names| {
+                let line = format!("commit: a group is sent with {commands}");
+                (names.actor(Actor::Conductor(place)), line)
+            });
+        }
+        let mut asks = vec![Ask::Group(packet.writes)];
+        if !packet.look_ups.is_empty() {
+            asks.push(Ask::LookUp(packet.look_ups));
+        }
+        asks.extend([Ask::Wait, Ask::WaitDisks, Ask::Watch, Ask::Epoch]);
+        self.job(place, asks);
+    }
+
+    /// Memory and store must agree now.
+    pub(super) fn inspect(&mut self, place: usize, _ticket: u64) {
+        self.job(place, vec![Ask::Compare, Ask::Watch, Ask::Epoch]);
+    }
+
+    fn open_session(&mut self, place: usize, first: bool) {
+        self.close_session(place);
+        let actor = Actor::Conductor(place);
+        let node = self.resolve();
+        let number = self.conductors[place].session_number;
+        let conn = self.connect(node, actor, number);
+        self.conductors[place].session = Some(Session {
+            number,
+            conn,
+            jobs: VecDeque::new(),
+            awaited: 0,
+            serial: 0,
+            first,
+            opened: false,
+            guards: None,
+            waited: 0,
+            comparing: false,
+        });
+        let mut asks = vec![Ask::Open];
+        if first {
+            asks.extend([Ask::Touch, Ask::Wait, Ask::WaitDisks]);
+        }
+        self.job(place, asks);
+    }
+
+    fn close_session(&mut self, place: usize) {
+        self.conductors[place].session_number += 1;
+        if let Some(session) = self.conductors[place].session.take() {
+            self.leave_conn(session.conn, 0);
+        }
+    }
+
+    fn job(&mut self, place: usize, asks: Vec<Ask>) {
+        let Some(session) = &mut self.conductors[place].session else {
+            return;
+        };
+        session.jobs.push_back(asks);
+        self.next_job(place);
+    }
+
+    fn next_job(&mut self, place: usize) {
+        let limit = self.plan.wait_timeout * 2 + 3 * SECOND / 2;
+        let Some(session) = &mut self.conductors[place].session else {
+            return;
+        };
+        if session.awaited > 0 {
+            return;
+        }
+        let Some(asks) = session.jobs.pop_front() else {
+            return;
+        };
+        session.awaited = asks.len();
+        session.serial += 1;
+        let (conn, number, serial) = (session.conn, session.number, session.serial);
+        let actor = Actor::Conductor(place);
+        let late = std::mem::take(&mut self.late[actor.place()]);
+        if late > 0 {
+            self.tell(|names| (names.actor(actor), "its packet is kept on the way".into()));
+            self.keep_packet(conn, late);
+        }
+        self.send_asks(conn, asks);
+        let overdue = self.now() + limit;
+        self.at_process(actor, overdue, Input::Overdue(number, serial));
+    }
+
+    pub(super) fn session_overdue(&mut self, place: usize, number: u32, serial: u32) {
+        let Some(session) = &self.conductors[place].session else {
+            return;
+        };
+        if session.number == number && session.serial == serial && session.awaited > 0 {
+            self.session_gone(place, number, "the store has not answered in time");
+        }
+    }
+
+    /// The connection is of no use any more: what the store has done is unknown.
+    pub(super) fn session_gone(&mut self, place: usize, number: u32, reason: &str) {
+        let Some(session) = &self.conductors[place].session else {
+            return;
+        };
+        if session.number != number {
+            return;
+        }
+        let event = match session.opened {
+            true => StoreEvent::Lost(reason.to_owned()),
+            false => StoreEvent::Unavailable(reason.to_owned()),
+        };
+        self.end_session(place, event);
+    }
+
+    fn end_session(&mut self, place: usize, event: StoreEvent) {
+        let Some(session) = self.conductors[place].session.take() else {
+            return;
+        };
+        self.leave_conn(session.conn, 0);
+        self.tell_core(place, session.number, event);
+    }
+
+    pub(super) fn session_reply(&mut self, place: usize, number: u32, reply: Reply) {
+        let current = &mut self.conductors[place].session;
+        let Some(session) = current.as_mut().filter(|it| it.number == number) else {
+            return;
+        };
+        session.awaited = session.awaited.saturating_sub(1);
+        let (first, opened) = (session.first, session.opened);
+        let event = match reply {
+            Reply::Opened(guards) if first => {
+                session.guards = Some(guards);
+                None
+            }
+            Reply::Opened(guards) => {
+                session.opened = true;
+                Some(StoreEvent::Connected(guards))
+            }
+            Reply::Waited(replicas) => {
+                session.waited = replicas;
+                None
+            }
+            Reply::WaitedDisks { primary, replicas } => {
+                let confirmed = Confirmed {
+                    replicas_in_memory: session.waited,
+                    primary_disk: primary,
+                    replica_disks: replicas,
+                };
+                if !opened {
+                    return self.tried_out(place, confirmed);
+                }
+                self.step(Some(Actor::Conductor(place)));
+                if primary && replicas >= self.plan.needed {
+                    self.tell(|names| {
+                        let line = "durable: enough disks have everything that it has written";
+                        (names.actor(Actor::Conductor(place)), line.to_owned())
+                    });
+                }
+                Some(StoreEvent::Confirmed(confirmed))
+            }
+            Reply::Compared => {
+                session.comparing = true;
+                None
+            }
+            Reply::Epoch(epoch) if std::mem::take(&mut session.comparing) => {
+                self.tell_core(place, number, StoreEvent::EpochSeen(Some(epoch)));
+                Some(StoreEvent::Inspected)
+            }
+            Reply::Error(words) => return self.session_gone(place, number, words),
+            Reply::Full => {
+                let event = StoreEvent::Full("the store is out of memory".to_owned());
+                return self.end_session(place, event);
+            }
+            reply => self.store_event(place, reply),
+        };
+        if let Some(event) = event {
+            self.tell_core(place, number, event);
+        }
+        self.next_job(place);
+    }
+
+    fn store_event(&mut self, place: usize, reply: Reply) -> Option<StoreEvent> {
+        Some(match reply {
+            Reply::Raised(epoch) => StoreEvent::EpochRaised(epoch),
+            Reply::Executed(executed) => {
+                if let Some(session) = &self.conductors[place].session {
+                    self.heard(session.conn);
+                }
+                StoreEvent::Executed(executed)
+            }
+            Reply::LookedUp(values) => StoreEvent::LookedUp(values),
+            Reply::Epoch(epoch) => StoreEvent::EpochSeen(Some(epoch)),
+            Reply::Page(page) => StoreEvent::Page(page),
+            Reply::Loaded {
+                cursor,
+                remembered,
+                halted,
+            } => {
+                self.conductors[place].loaded = cursor.clone();
+                StoreEvent::LoadComplete {
+                    cursor: Ok(cursor),
+                    remembered,
+                    halted,
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    /// A first connection has written, and waited for the disks.
+    fn tried_out(&mut self, place: usize, confirmed: Confirmed) {
+        let needed = self.plan.needed;
+        let enough = confirmed.primary_disk && confirmed.replica_disks >= needed;
+        let Some(session) = &mut self.conductors[place].session else {
+            return;
+        };
+        let number = session.number;
+        let Some(guards) = session.guards.take().filter(|_| enough) else {
+            return self.session_gone(place, number, "too few disks confirmed the first write");
+        };
+        session.opened = true;
+        self.tell_core(place, number, StoreEvent::Connected(guards));
+        self.next_job(place);
+    }
+
+    /// Compares memory with the node that is asked, at the moment when it is asked.
+    pub(super) fn compare(&mut self, conn: usize) {
+        let of_conn = |session: &Session| session.conn == conn;
+        let place = (0..2).find(|place| {
+            self.conductors[*place]
+                .session
+                .as_ref()
+                .is_some_and(of_conn)
+        });
+        let Some(place) = place else { return };
+        let node = &self.nodes[self.conns[conn].node];
+        let data = &node.data;
+        let machine = &self.conductors[place].machine;
+        let Some(book) = machine
+            .book()
+            .filter(|_| node.is_primary() && machine.status().epoch == Some(data.epoch))
+        else {
+            return;
+        };
+        self.tally.count(Count::Inspection);
+        for pair in self.script.pairs() {
+            for side in [Side::Ask, Side::Bid] {
+                let held = book.orders(*pair, side);
+                if !data.orders(*pair, side).into_iter().eq(&held) {
+                    let sentence = format!("memory and store differ in pair {pair}");
+                    return self.wrong(Wrong::MemoryDiffers(sentence));
+                }
+            }
+        }
+    }
+
+    /// Somebody asks for a comparison of memory and store.
+    pub(super) fn ask_for_comparison(&mut self, place: usize) {
+        self.machine_input(place, MachineInput::Inspect(1));
+    }
+}
