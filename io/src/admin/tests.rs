@@ -99,9 +99,8 @@ fn a_standby_is_ready_and_is_called_one_where_another_is_known() {
             (counted, false, "unknown"),
             (counted, true, "standby"),
         ] {
-            let mut figures = pages.io.of(PARTITION);
-            (figures.queue, figures.behind_another) = (queue, behind_another);
-            drop(figures);
+            pages.io.of(PARTITION).queue = queue;
+            pages.io.of(PARTITION).behind_another = behind_another;
             assert_eq!(pages.ready().await, (200, role.to_owned(), Value::Null));
         }
         pages.io.of(PARTITION).behind_another = false;
