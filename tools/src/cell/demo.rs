@@ -65,8 +65,9 @@ pub(super) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitCode> {
     let (summary, expectation) = block_on(drive(args, &cell, output))?;
     output.note("comparing the books ...");
     let books = books(&cell, &expectation)?;
+    let troubles = Troubles::read(&cell)?;
     cell.stop()?;
-    let report = Report::of(args, &summary, &expectation, books);
+    let report = Report::of(args, &summary, &expectation, books, troubles);
     output.result(&report)?;
     let holds = report.verdicts.iter().all(|verdict| verdict.holds);
     Ok(ExitCode::from(if holds { EXIT_DONE } else { EXIT_FAILED }))
@@ -108,6 +109,31 @@ async fn drive(
     producer.close().await;
     consumer.close().await?;
     Ok((sent.expect("the loop ends behind it"), expectation))
+}
+
+/// What the conductor met on the way. None of it changes a result; all of it takes time.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Troubles {
+    doubts: f64,
+    waits_below_policy: f64,
+}
+
+impl Troubles {
+    fn read(cell: &PrivateCell) -> anyhow::Result<Self> {
+        let (_, figures) = cell.conductor().page("/metrics")?;
+        let sum = |name: &str| {
+            let start = format!("{name}{{");
+            let lines = figures.lines().filter(|line| line.starts_with(&start));
+            lines
+                .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+                .sum()
+        };
+        Ok(Self {
+            doubts: sum("conductor_doubts_total"),
+            waits_below_policy: sum("conductor_waits_below_policy_total"),
+        })
+    }
 }
 
 /// A pair's book: what the cell shows, and whether it is what it should be.
@@ -157,6 +183,8 @@ struct Report {
     events: u64,
     #[serde(flatten)]
     summary: Summary,
+    #[serde(flatten)]
+    troubles: Troubles,
     best_levels: Vec<Best>,
     digests: Vec<String>,
     verdicts: Vec<Judgement>,
@@ -180,7 +208,13 @@ struct Judgement {
 }
 
 impl Report {
-    fn of(args: &Args, summary: &Summary, expectation: &Expectation, books: Vec<Book>) -> Self {
+    fn of(
+        args: &Args,
+        summary: &Summary,
+        expectation: &Expectation,
+        books: Vec<Book>,
+        troubles: Troubles,
+    ) -> Self {
         let counts = expectation.replay(|replay| replay.counts().clone());
         let verdicts = verdicts(summary, expectation, &books);
         let best = |book: Book| Best {
@@ -197,6 +231,7 @@ impl Report {
             deals: counts.deals,
             events: expectation.found().events,
             summary: summary.clone(),
+            troubles,
             best_levels: books.into_iter().map(best).collect(),
             digests: expectation.arrived_digests(),
             verdicts,
@@ -272,6 +307,14 @@ impl fmt::Display for Report {
         )?;
         writeln!(out, "{:<26}{:>12}", "deals", self.deals)?;
         writeln!(out, "{:<26}{:>12}", "events", self.events)?;
+        for (name, count) in [
+            ("memory dropped", self.troubles.doubts),
+            ("waits below the policy", self.troubles.waits_below_policy),
+        ] {
+            if count > 0.0 {
+                writeln!(out, "{name:<26}{count:>12}")?;
+            }
+        }
         let shown = |level: &Option<Level>| match level {
             Some(level) => [level.volume.clone(), level.price.clone()],
             None => [const { String::new() }; 2],
