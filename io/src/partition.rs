@@ -28,8 +28,9 @@ use std::time::Duration;
 ///
 /// A short time would be the usual advice, and is dangerous with this version. When the timer runs
 /// out after the executor has polled and before it has run a task, it takes that for having nothing
-/// to run and sleeps with work in hand, for good (glommio/glommio#53). On a core that is shared, with
-/// 1 ms, one start in a hundred or so hung.
+/// to run and sleeps with work in hand, for good (glommio/glommio#53). On two shared cores with 1 ms,
+/// nine runs of nine that woke this core from another as fast as they could lost a wake-up within
+/// seconds; with 100 ms, none in 68,000 did.
 const PREEMPT_TIMER: Duration = Duration::from_secs(3_600);
 
 /// What a partition's core is given.
