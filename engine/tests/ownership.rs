@@ -686,3 +686,30 @@ fn a_repeat_alone_is_answered_only_when_the_epoch_is_seen_behind_its_record() {
         "{actions:?}"
     );
 }
+
+#[test]
+fn a_pair_that_is_configured_otherwise_is_refused_and_halts_nobody() {
+    let mut bench = Bench::configured(PairId(0), bench::DECIMALS);
+    bench.deliver(1, place("c-1", "o-1"));
+    let other = conductor_engine::PairDecimals {
+        price: 2,
+        ..bench::DECIMALS
+    };
+    let page = LoadedPage {
+        pair: PairId(0),
+        decimals: Some(other),
+        side: Side::Ask,
+        members: Vec::new(),
+    };
+    bench.claim_up_to_watch(7, vec![page], Ok(Cursor::default()));
+    bench.store(StoreEvent::EpochSeen(Some(7)));
+    let actions = bench.take();
+    assert!(
+        !actions
+            .iter()
+            .any(|action| matches!(action, Action::WriteHalt(_))),
+        "{actions:?}"
+    );
+    let why = bench.machine.status().not_ready.expect("it is not ready");
+    assert!(why.contains("[[pair]] 0"), "{why}");
+}

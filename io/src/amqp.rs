@@ -40,7 +40,7 @@ const REPLY_SUCCESS: u16 = 200;
 /// Connects and logs in. The name is what an operator reads in the broker's list of connections.
 ///
 /// # Errors
-/// [`AmqpError::Connect`]; it never holds the password.
+/// [`AmqpError::Connect`] or [`AmqpError::Login`]; neither ever holds the password.
 pub async fn connect(broker: &BrokerSettings, name: &str) -> Result<Connection, AmqpError> {
     let address = format!("{}:{}", broker.host, broker.port);
     let failed = |reason: String| AmqpError::Connect {
@@ -57,7 +57,9 @@ pub async fn connect(broker: &BrokerSettings, name: &str) -> Result<Connection, 
     let properties = ConnectionProperties::default().with_connection_name(name.into());
     let connecting = Connection::connect_uri(uri, properties);
     match tokio::time::timeout(CALL_WITHIN, connecting).await {
-        Ok(connected) => connected.map_err(|error| failed(error.to_string())),
+        Ok(connected) => connected.map_err(|error| {
+            AmqpError::connecting(address.clone(), broker.username.clone(), &error)
+        }),
         Err(_) => Err(failed("no answer in time".to_owned())),
     }
 }

@@ -229,7 +229,7 @@ mod tests {
             };
             let mut reply = Vec::new();
             encode_result(result, &mut reply);
-            if number == 7 {
+            if number == 0 {
                 reply.push(b' ');
             }
             for line in decided

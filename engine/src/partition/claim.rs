@@ -129,6 +129,9 @@ impl<G: GuardSet> Partition<G> {
         {
             return self.halted(record.clone());
         }
+        if let Some(line) = loaded.misconfigured() {
+            return self.refuse(line.clone());
+        }
         self.epoch = Some(epoch);
         if let Err(violation) = self
             .check_not_gone_back(&loaded)

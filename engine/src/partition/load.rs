@@ -75,6 +75,8 @@ pub(super) struct Loader {
     rewrites: Vec<Write>,
     skipped: Vec<String>,
     violation: Option<Violation>,
+    /// A setting that contradicts the store; nobody's bug, and no reason to halt the market.
+    misconfigured: Option<String>,
 }
 
 /// A book that was read and is not judged yet.
@@ -95,6 +97,7 @@ impl Loader {
             rewrites: Vec::new(),
             skipped: Vec::new(),
             violation: None,
+            misconfigured: None,
         }
     }
 
@@ -115,13 +118,21 @@ impl Loader {
 
     fn fix_decimals(&mut self, pair: PairId, decimals: PairDecimals) {
         self.book.fix_decimals(pair, decimals);
-        let configured = self.cell.pairs.get(&pair);
-        if configured.is_some_and(|configured| *configured != decimals) {
-            self.violation.get_or_insert(Violation::UnreadableStore {
-                what: format!("pair {pair}"),
-                detail: "its decimals differ from the configured ones".to_owned(),
-            });
-        }
+        let Some(configured) = self.cell.pairs.get(&pair).filter(|it| **it != decimals) else {
+            return;
+        };
+        self.misconfigured.get_or_insert_with(|| {
+            format!(
+                "[[pair]] {pair} is configured with price, amount and quote decimals {}, {}, {}, but \
+                 its book was opened with {}, {}, {}; correct the configuration",
+                configured.price,
+                configured.amount,
+                configured.quote,
+                decimals.price,
+                decimals.amount,
+                decimals.quote
+            )
+        });
     }
 
     fn member(&mut self, pair: PairId, side: Side, found: LoadedMember) -> Result<(), Violation> {
@@ -285,6 +296,11 @@ impl Loaded {
             Some(violation) => Err(violation.clone()),
             None => audit(&self.loader.book, &self.loader.cell, &self.cursor),
         }
+    }
+
+    /// A setting that contradicts the store, in a line that says what to change.
+    pub(super) fn misconfigured(&self) -> Option<&String> {
+        self.loader.misconfigured.as_ref()
     }
 
     pub(super) const fn cursor(&self) -> &Cursor {

@@ -39,8 +39,19 @@ pub(crate) fn guards() -> Guards {
 
 impl Bench {
     pub(crate) fn new() -> Self {
+        Self::of(Cell::single())
+    }
+
+    /// A standby of a cell that has one pair configured.
+    pub(crate) fn configured(pair: PairId, decimals: PairDecimals) -> Self {
+        let mut cell = Cell::single();
+        cell.pairs.insert(pair, decimals);
+        Self::of(cell).stand_by()
+    }
+
+    fn of(cell: Cell) -> Self {
         let machine = Partition::new(Settings {
-            cell: Cell::single(),
+            cell,
             prefetch: 512,
             durability: Some(Durability { replicas: 1 }),
             group_commands_max: 256,
@@ -56,12 +67,15 @@ impl Bench {
     }
 
     pub(crate) fn standing_by() -> Self {
-        let mut bench = Self::new();
-        bench.machine.start();
-        bench.store(StoreEvent::Connected(guards()));
-        bench.input(Input::ChannelOpened(1));
-        bench.take();
-        bench
+        Self::new().stand_by()
+    }
+
+    fn stand_by(mut self) -> Self {
+        self.machine.start();
+        self.store(StoreEvent::Connected(guards()));
+        self.input(Input::ChannelOpened(1));
+        self.take();
+        self
     }
 
     /// An owner with epoch 7 whose first delivery is done with.

@@ -38,6 +38,8 @@ pub struct PartitionIo {
     pub queue: Option<QueueCounts>,
     /// Whether the connection to the broker stands.
     pub broker_connected: bool,
+    /// Why the broker could not be used when it was last tried; `None` once it could.
+    pub broker_problem: Option<String>,
     /// Whether somebody else was registered at the command queue when this process last was.
     pub behind_another: bool,
     /// What the partition's core last said of itself; `None` until it has.
@@ -85,6 +87,7 @@ impl Default for PartitionIo {
             redeliveries: 0,
             queue: None,
             broker_connected: false,
+            broker_problem: None,
             behind_another: false,
             standing: None,
         }

@@ -50,10 +50,15 @@ impl Look {
     pub(super) fn not_ready(&self) -> Option<String> {
         match &self.report {
             Err(silence) => Some(silence.to_string()),
-            Ok(report) => report.status.not_ready.clone().or_else(|| {
-                let connected = self.io.broker_connected;
-                (!connected).then(|| "not connected to the broker".to_owned())
-            }),
+            Ok(report) => {
+                let broker = self.io.broker_problem.clone();
+                let waiting = report.status.state == "opening";
+                let said = report.status.not_ready.clone();
+                broker.filter(|_| waiting).or(said).or_else(|| {
+                    let connected = self.io.broker_connected;
+                    (!connected).then(|| "not connected to the broker".to_owned())
+                })
+            }
         }
     }
 

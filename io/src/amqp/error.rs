@@ -1,7 +1,7 @@
 //! What can go wrong with the broker, in words that an operator can act on.
 
 use lapin::ErrorKind;
-use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
+use lapin::protocol::{AMQPErrorKind, AMQPHardError, AMQPSoftError};
 
 /// Why a call to the broker failed. The channel on which it was made is dead after any of them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,6 +15,19 @@ pub enum AmqpError {
         user: String,
         /// What happened.
         reason: String,
+    },
+    /// The broker is there and does not let the user in.
+    #[error(
+        "the broker at {address} does not let {user} in: {words}; correct RABBITMQ_USERNAME, \
+         RABBITMQ_PASSWORD_FILE or the virtual host in RABBITMQ_URI ([broker] in the file)"
+    )]
+    Login {
+        /// Where.
+        address: String,
+        /// As whom.
+        user: String,
+        /// The broker's words.
+        words: String,
     },
     /// The broker did not answer in time.
     #[error("the broker did not answer in time: {what}")]
@@ -73,12 +86,41 @@ impl AmqpError {
         }
     }
 
+    /// The error of a connection that was not made. A wrong password and a virtual host that does
+    /// not exist do not mend themselves.
+    pub(super) fn connecting(address: String, user: String, error: &lapin::Error) -> Self {
+        match error.kind() {
+            ErrorKind::ProtocolError(refusal)
+                if matches!(
+                    refusal.kind(),
+                    AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED)
+                        | AMQPErrorKind::Hard(AMQPHardError::NOTALLOWED)
+                ) =>
+            {
+                let words = refusal.get_message().to_string();
+                AmqpError::Login {
+                    address,
+                    user,
+                    words,
+                }
+            }
+            _ => AmqpError::Connect {
+                address,
+                user,
+                reason: error.to_string(),
+            },
+        }
+    }
+
     /// Whether waiting and trying again can help. What exists with other arguments, or is not
     /// allowed, stays so until somebody acts.
     pub const fn may_pass(&self) -> bool {
         !matches!(
             self,
-            AmqpError::Inequivalent(_) | AmqpError::Denied { .. } | AmqpError::NameTooLong { .. }
+            AmqpError::Inequivalent(_)
+                | AmqpError::Login { .. }
+                | AmqpError::Denied { .. }
+                | AmqpError::NameTooLong { .. }
         )
     }
 }

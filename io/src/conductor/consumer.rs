@@ -249,6 +249,7 @@ impl PartitionConsumer {
                 });
                 let mut figures = self.post.report.of(self.post.partition);
                 figures.broker_connected = true;
+                figures.broker_problem = None;
                 figures.behind_another = behind_another;
                 drop(figures);
                 self.unsent
@@ -262,7 +263,10 @@ impl PartitionConsumer {
             }
             Err(error) => {
                 warn!("partition {}: {error}; trying again", self.post.partition);
-                self.figures().broker_connected = false;
+                let mut figures = self.post.report.of(self.post.partition);
+                figures.broker_connected = false;
+                figures.broker_problem = Some(error.to_string());
+                drop(figures);
                 self.start_opening();
             }
         }
