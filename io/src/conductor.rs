@@ -11,7 +11,7 @@ mod replies;
 pub use parking::REASON_HEADER;
 
 use crate::admin::{self, Admin, IoCoreReport, PartitionHandle};
-use crate::mailbox::{self, Sender};
+use crate::mailbox::{self, Refused, Sender};
 use crate::messages::{ReplyOut, ToPartition};
 use crate::partition::{self, Assignment};
 use conductor_config::{CoreMap, Durability, Settings};
@@ -266,8 +266,11 @@ impl Process {
             },
         }
         info!("ending: the group in flight is waited for");
-        self.stop_all();
-        let ended = tokio::time::timeout(END_WITHIN, self.all_stopped(&mut open)).await;
+        let ending = async {
+            self.stop_all().await;
+            self.all_stopped(&mut open).await;
+        };
+        let ended = tokio::time::timeout(END_WITHIN, ending).await;
         if ended.is_err() {
             warn!(
                 "ended without partitions {open:?}: their disks or their broker did not answer; \
@@ -278,10 +281,12 @@ impl Process {
         Ok(())
     }
 
-    fn stop_all(&self) {
+    async fn stop_all(&self) {
         for mailbox in self.mailboxes.values() {
             // A partition whose core is gone has stopped.
-            let _ = mailbox.send(ToPartition::Stop);
+            while let Err(Refused::Full(_)) = mailbox.send(ToPartition::Stop) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
         }
     }
 

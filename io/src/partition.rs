@@ -9,6 +9,7 @@ mod answers;
 mod driver;
 mod local;
 mod measure;
+mod nudge;
 mod packet;
 mod session;
 mod socket;
@@ -20,17 +21,17 @@ use conductor_engine::PartitionId;
 use conductor_engine::partition::Settings;
 use driver::Driver;
 use glommio::{LocalExecutorBuilder, Placement};
+use nudge::Nudge;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// When the executor interrupts its tasks to look at the network and at what other cores have sent:
 /// never, because the driver gives way at the end of every turn.
 ///
-/// A short time would be the usual advice, and is dangerous with this version. When the timer runs
-/// out after the executor has polled and before it has run a task, it takes that for having nothing
-/// to run and sleeps with work in hand, for good (glommio/glommio#53). On two shared cores with 1 ms,
-/// nine runs of nine that woke this core from another as fast as they could lost a wake-up within
-/// seconds; with 100 ms, none in 68,000 did.
+/// A short time would be the usual advice, and makes the fault worse that [`nudge`] is there for. On
+/// two shared cores with 1 ms, nine runs of nine that woke this core from another as fast as they
+/// could lost a wake-up within seconds.
 const PREEMPT_TIMER: Duration = Duration::from_secs(3_600);
 
 /// What a partition's core is given.
@@ -79,13 +80,16 @@ pub enum SpawnError {
 pub fn spawn(assignment: Assignment) -> Result<JoinHandle<()>, SpawnError> {
     let partition = assignment.settings.cell.partition;
     let name = format!("partition-{partition}");
+    let failed = |error| SpawnError::Thread { partition, error };
+    let nudge = Arc::new(Nudge::default());
+    nudge.start(format!("nudge-{partition}")).map_err(failed)?;
     std::thread::Builder::new()
         .name(name)
-        .spawn(move || run(assignment))
-        .map_err(|error| SpawnError::Thread { partition, error })
+        .spawn(move || run(assignment, nudge))
+        .map_err(failed)
 }
 
-fn run(assignment: Assignment) {
+fn run(assignment: Assignment, nudge: Arc<Nudge>) {
     let partition = assignment.settings.cell.partition;
     if let Some(core) = assignment.core
         && !core_affinity::set_for_current(core_affinity::CoreId { id: core })
@@ -98,7 +102,7 @@ fn run(assignment: Assignment) {
         .name(&format!("partition-{partition}"))
         .make();
     match executor {
-        Ok(executor) => executor.run(Driver::new(assignment).run()),
+        Ok(executor) => executor.run(Driver::new(assignment, nudge).run()),
         Err(error) => {
             let line = format!(
                 "partition {partition}: the kernel refuses an io_uring executor ({error}); allow \

@@ -127,7 +127,7 @@ impl PartitionConsumer {
                     }
                 }
                 opened = next_opened(&mut self.opening) => self.opened(opened).await,
-                delivery = next_delivery(&mut self.line), if !crowded => self.delivery(delivery),
+                delivery = next_delivery(&mut self.line), if !crowded => self.delivery(delivery).await,
                 () = tokio::time::sleep(Duration::from_millis(1)), if crowded => {}
                 _ = looking.tick() => self.look().await,
             }
@@ -201,7 +201,8 @@ impl PartitionConsumer {
     }
 
     fn start_opening(&mut self) {
-        if self.opening.is_some() {
+        // With a line that stands, word of it is still on its way to the partition.
+        if self.opening.is_some() || self.line.is_some() {
             return;
         }
         let pause = match self.tries {
@@ -272,7 +273,7 @@ impl PartitionConsumer {
         }
     }
 
-    fn delivery(&mut self, delivery: Option<lapin::Result<lapin::message::Delivery>>) {
+    async fn delivery(&mut self, delivery: Option<lapin::Result<lapin::message::Delivery>>) {
         let Some(line) = &mut self.line else { return };
         let generation = line.generation;
         match delivery {
@@ -285,14 +286,15 @@ impl PartitionConsumer {
                 self.unsent
                     .push_back(ToPartition::Delivery(taken(delivery, generation)));
             }
-            Some(Err(error)) => self.lost(generation, &error.to_string()),
-            None => self.lost(generation, "the broker ended the consumer"),
+            Some(Err(error)) => self.lost(generation, &error.to_string()).await,
+            None => self.lost(generation, "the broker ended the consumer").await,
         }
     }
 
-    /// The channel is gone without our doing.
-    fn lost(&mut self, generation: Generation, reason: &str) {
-        self.line = None;
+    /// The channel is gone without our doing, or cannot be trusted. It is closed all the same: what
+    /// was delivered on it must come back before anything else does.
+    async fn lost(&mut self, generation: Generation, reason: &str) {
+        self.close(reason).await;
         self.counts = None;
         self.connection = self
             .connection
@@ -341,7 +343,7 @@ impl PartitionConsumer {
             .channel
             .basic_ack(tag, BasicAckOptions { multiple: true });
         if let Err(error) = amqp::within("acknowledging", acknowledging).await {
-            self.lost(generation, &error.to_string());
+            self.lost(generation, &error.to_string()).await;
         }
     }
 
@@ -411,7 +413,7 @@ impl PartitionConsumer {
         if let Some(connection) = self.connection.take() {
             amqp::close_connection(&connection).await;
         }
-        self.lost(generation, &reason);
+        self.lost(generation, &reason).await;
     }
 }
 

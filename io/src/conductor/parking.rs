@@ -86,7 +86,9 @@ async fn park(
     let (_, open) = match usable {
         Some(usable) => publisher.insert(usable),
         None => {
-            let opened = connect(broker).await.map_err(|error| error.to_string())?;
+            let opened = connect(broker, job.partition)
+                .await
+                .map_err(|error| error.to_string())?;
             publisher.insert(opened)
         }
     };
@@ -94,8 +96,15 @@ async fn park(
     publication.await.map_err(|error| error.to_string())
 }
 
-async fn connect(broker: &BrokerSettings) -> Result<(Connection, Publisher), amqp::AmqpError> {
+/// The queue is declared again too: somebody may have deleted it.
+async fn connect(
+    broker: &BrokerSettings,
+    partition: PartitionId,
+) -> Result<(Connection, Publisher), amqp::AmqpError> {
     let connection = amqp::connect(broker, "conductor parking").await?;
+    let channel = amqp::open_channel(&connection).await?;
+    amqp::declare_partition(&channel, partition).await?;
+    amqp::close_channel(&channel).await;
     let publisher = Publisher::open(&connection, CONFIRM_WITHIN).await?;
     Ok((connection, publisher))
 }

@@ -8,6 +8,7 @@ use super::Assignment;
 use super::answers;
 use super::local::LocalQueue;
 use super::measure::Measures;
+use super::nudge::Nudge;
 use super::packet::{self, Waits};
 use super::session::{Job, Session, Site, Told};
 use crate::keys::Keys;
@@ -25,6 +26,7 @@ use glommio::Task;
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tracing::{error, info, warn};
@@ -58,6 +60,7 @@ enum Woken {
 pub(super) struct Driver {
     partition: PartitionId,
     machine: Partition,
+    nudge: Arc<Nudge>,
     site: Rc<Site>,
     retention_seconds: Option<u64>,
     inbox: Receiver<ToPartition>,
@@ -85,7 +88,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    pub(super) fn new(assignment: Assignment) -> Self {
+    pub(super) fn new(assignment: Assignment, nudge: Arc<Nudge>) -> Self {
         let partition = assignment.settings.cell.partition;
         let waits = Waits {
             durability: assignment.settings.durability,
@@ -99,6 +102,7 @@ impl Driver {
         Self {
             partition,
             machine: Partition::new(assignment.settings),
+            nudge,
             site: Rc::new(Site {
                 keys: Keys::new(partition),
                 address: assignment.store,
@@ -148,24 +152,22 @@ impl Driver {
             // both wait, and no more than the prefetch can arrive before they do.
             futures_lite::future::yield_now().await;
         }
+        self.nudge.end();
     }
 
     async fn woken(&mut self) -> Woken {
-        if !self.unsent.is_empty() {
+        while !self.unsent.is_empty() {
             // The I/O core is behind; it will have made room by the next look.
             glommio::timer::Timer::new(Duration::from_millis(1)).await;
             self.flush_unsent();
         }
-        let has_unsent = !self.unsent.is_empty();
         poll_fn(|context| {
+            self.nudge.seen(context.waker());
             if let Poll::Ready(told) = self.told.poll_pop(context) {
                 return Poll::Ready(Woken::Told(told));
             }
             if let Poll::Ready(message) = self.inbox.poll_receive(context) {
                 return Poll::Ready(Woken::Message(message));
-            }
-            if has_unsent {
-                context.waker().wake_by_ref();
             }
             Poll::Pending
         })
