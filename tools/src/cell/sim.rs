@@ -143,6 +143,22 @@ impl Report {
         }
     }
 
+    fn totals(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let each = |count: u64| count as f64 / self.seeds.max(1) as f64;
+        writeln!(
+            out,
+            "{} commands ({:.1} a seed) in {} messages, {} deals, {} events, {} faults ({:.1} a \
+             seed)",
+            self.commands,
+            each(self.commands),
+            self.messages,
+            self.deals,
+            self.events,
+            self.faults,
+            each(self.faults)
+        )
+    }
+
     fn table(&self, faults: bool) -> String {
         let head = if faults { "fault" } else { "what came of them" };
         let kinds = Count::ALL.iter().filter(|kind| kind.is_fault() == faults);
@@ -175,28 +191,23 @@ fn schedule(plan: &Plan) -> Vec<String> {
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let guards = match self.guard_off {
-            Some(guard) => format!("with the guard {guard} switched off"),
-            None => "with every guard".to_owned(),
-        };
-        let (seeds, from, violations) = (self.seeds, self.from, self.violations);
-        writeln!(
-            out,
-            "{seeds} seeds from {from} {guards}: {violations} violations"
-        )?;
-        let each = |count: u64| count as f64 / seeds.max(1) as f64;
-        writeln!(
-            out,
-            "{} commands ({:.1} a seed) in {} messages, {} deals, {} events, {} faults ({:.1} a \
-             seed)",
-            self.commands,
-            each(self.commands),
-            self.messages,
-            self.deals,
-            self.events,
-            self.faults,
-            each(self.faults)
-        )?;
+        match (self.guard_off, &self.failure) {
+            (Some(guard), Some(failure)) => {
+                writeln!(out, "the guard {guard} is missed by seed {}", failure.seed)?;
+                return failure.fmt(out);
+            }
+            (Some(guard), None) => writeln!(
+                out,
+                "nobody misses the guard {guard} in {} seeds from {}",
+                self.seeds, self.from
+            )?,
+            (None, _) => writeln!(
+                out,
+                "{} seeds from {} with every guard: {} violations",
+                self.seeds, self.from, self.violations
+            )?,
+        }
+        self.totals(out)?;
         writeln!(out, "\n{}\n\n{}\n", self.table(true), self.table(false))?;
         writeln!(out, "digest {}", self.digest)?;
         match &self.failure {

@@ -4,7 +4,6 @@
 //! channels and carries acknowledgements. Between the two, and between the process and the world,
 //! every message takes its time, and a process may die or stand still between any two of them.
 
-use super::broker::{FromBroker, ToBroker};
 use super::clock::{MILLISECOND, Time};
 use super::judge::Wrong;
 use super::plan::Plan;
@@ -13,7 +12,6 @@ use super::tally::Count;
 use super::world::{Actor, Input, Life, World};
 use conductor_engine::CommandId;
 use conductor_engine::guards::{Guard, GuardSet};
-use conductor_engine::limits::{RECONNECT_BACKOFF_MS_MAX, RECONNECT_BACKOFF_MS_MIN};
 use conductor_engine::matching::Cell;
 use conductor_engine::partition::{
     Action, Answer, Durability, Generation, HaltRecord, Input as MachineInput, Note, Partition,
@@ -24,7 +22,7 @@ use std::collections::VecDeque;
 
 /// What the I/O core tells the partition's core.
 #[derive(Debug)]
-enum ToCore {
+pub(super) enum ToCore {
     Opened(Generation),
     Lost(Generation, &'static str),
     Delivery(Generation, Tag, usize),
@@ -33,7 +31,7 @@ enum ToCore {
 
 /// What the partition's core tells the I/O core.
 #[derive(Debug)]
-enum ToIo {
+pub(super) enum ToIo {
     Open,
     Close(Generation, String),
     Acknowledge(Generation, Tag),
@@ -44,9 +42,9 @@ enum ToIo {
 
 /// A channel on which deliveries come.
 #[derive(Clone, Copy, Debug)]
-struct Line {
-    generation: Generation,
-    channel: u32,
+pub(super) struct Line {
+    pub(super) generation: Generation,
+    pub(super) channel: u32,
 }
 
 /// One conductor.
@@ -54,29 +52,29 @@ struct Line {
 pub(super) struct Conductor<G> {
     pub(super) life: Life,
     pub(super) machine: Partition<G>,
-    inbox: VecDeque<ToCore>,
-    told: VecDeque<(u32, StoreEvent)>,
-    turn_due: bool,
+    pub(super) inbox: VecDeque<ToCore>,
+    pub(super) told: VecDeque<(u32, StoreEvent)>,
+    pub(super) turn_due: bool,
     pub(super) session: Option<Session>,
     pub(super) session_number: u32,
-    pause_number: u32,
-    generation: Generation,
+    pub(super) pause_number: u32,
+    pub(super) generation: Generation,
     /// Deliveries that the broker waits for.
-    pending: VecDeque<(Tag, usize)>,
+    pub(super) pending: VecDeque<(Tag, usize)>,
     /// Where the store stood when it was last loaded, and the last that this process saw durable.
     pub(super) loaded: Cursor,
-    seen: Cursor,
+    pub(super) seen: Cursor,
     /// What was missing, and whether it was halted, when the store was last loaded.
-    missing: Option<CommandId>,
-    halted: Option<HaltRecord>,
-    to_io: VecDeque<ToIo>,
-    io_due: bool,
-    link: Option<usize>,
-    line: Option<Line>,
-    opening: bool,
-    opening_number: u32,
-    tries: u32,
-    last_generation: Generation,
+    pub(super) missing: Option<CommandId>,
+    pub(super) halted: Option<HaltRecord>,
+    pub(super) to_io: VecDeque<ToIo>,
+    pub(super) io_due: bool,
+    pub(super) link: Option<usize>,
+    pub(super) line: Option<Line>,
+    pub(super) opening: bool,
+    pub(super) opening_number: u32,
+    pub(super) tries: u32,
+    pub(super) last_generation: Generation,
 }
 
 impl<G: GuardSet> Conductor<G> {
@@ -174,9 +172,7 @@ impl<G: GuardSet> World<'_, G> {
         }
     }
 
-    // The partition's core.
-
-    fn turn_later(&mut self, place: usize) {
+    pub(super) fn turn_later(&mut self, place: usize) {
         if !self.conductors[place].turn_due {
             self.conductors[place].turn_due = true;
             let soon = self.now() + self.random.u64(1..40);
@@ -190,13 +186,13 @@ impl<G: GuardSet> World<'_, G> {
         self.turn_later(place);
     }
 
-    fn mail(&mut self, place: usize, message: ToCore) {
+    pub(super) fn mail(&mut self, place: usize, message: ToCore) {
         self.conductors[place].inbox.push_back(message);
         self.turn_later(place);
     }
 
     /// One event of the store, then everything that has arrived, then a look at what can be sent.
-    fn turn(&mut self, place: usize) {
+    pub(super) fn turn(&mut self, place: usize) {
         self.conductors[place].turn_due = false;
         if let Some((number, event)) = self.conductors[place].told.pop_front()
             && number == self.conductors[place].session_number
@@ -212,7 +208,7 @@ impl<G: GuardSet> World<'_, G> {
         }
     }
 
-    fn take(&mut self, place: usize, message: ToCore) {
+    pub(super) fn take(&mut self, place: usize, message: ToCore) {
         let conductor = &mut self.conductors[place];
         match message {
             ToCore::Opened(generation) => {
@@ -247,7 +243,7 @@ impl<G: GuardSet> World<'_, G> {
         }
     }
 
-    fn tell_delivery(&mut self, place: usize, generation: Generation, message: usize) {
+    pub(super) fn tell_delivery(&mut self, place: usize, generation: Generation, message: usize) {
         if self.story.is_told() {
             let words = self.script.words(message);
             self.tell(|names| {
@@ -262,13 +258,13 @@ impl<G: GuardSet> World<'_, G> {
         self.perform(place);
     }
 
-    fn perform(&mut self, place: usize) {
+    pub(super) fn perform(&mut self, place: usize) {
         for action in self.conductors[place].machine.take_actions() {
             self.act(place, action);
         }
     }
 
-    fn act(&mut self, place: usize, action: Action) {
+    pub(super) fn act(&mut self, place: usize, action: Action) {
         match action {
             Action::OpenChannel => self.send_io(place, ToIo::Open),
             Action::CloseChannel(generation, reason) => {
@@ -307,7 +303,7 @@ impl<G: GuardSet> World<'_, G> {
         }
     }
 
-    fn message_of(&self, place: usize, tag: Tag) -> Option<usize> {
+    pub(super) fn message_of(&self, place: usize, tag: Tag) -> Option<usize> {
         let pending = &self.conductors[place].pending;
         pending
             .iter()
@@ -315,7 +311,7 @@ impl<G: GuardSet> World<'_, G> {
             .map(|(_, message)| *message)
     }
 
-    fn core_replies(&mut self, place: usize, tag: Tag, answer: Answer) {
+    pub(super) fn core_replies(&mut self, place: usize, tag: Tag, answer: Answer) {
         if let Answer::Fresh(result) = &answer {
             let seen = &mut self.conductors[place].seen;
             seen.command = Some(result.command.clone());
@@ -328,7 +324,7 @@ impl<G: GuardSet> World<'_, G> {
         }
     }
 
-    fn note(&mut self, place: usize, note: &Note) {
+    pub(super) fn note(&mut self, place: usize, note: &Note) {
         if self.story.is_told() {
             self.tell(|names| (names.actor(Actor::Conductor(place)), note.to_string()));
         }
@@ -358,7 +354,7 @@ impl<G: GuardSet> World<'_, G> {
     }
 
     /// Ownership was taken: over a store that has all that this process saw, and no halt.
-    fn claimed(&mut self, place: usize, epoch: u64) {
+    pub(super) fn claimed(&mut self, place: usize, epoch: u64) {
         self.step(Some(Actor::Conductor(place)));
         let conductor = &mut self.conductors[place];
         let seen = std::mem::replace(&mut conductor.seen, conductor.loaded.clone());
@@ -382,229 +378,5 @@ impl<G: GuardSet> World<'_, G> {
         } else if let Some(record) = halted {
             self.wrong(Wrong::HaltIgnored(record.reason));
         }
-    }
-
-    fn send_io(&mut self, place: usize, message: ToIo) {
-        self.conductors[place].to_io.push_back(message);
-        self.io_later(place);
-    }
-
-    fn io_later(&mut self, place: usize) {
-        if !self.conductors[place].io_due {
-            self.conductors[place].io_due = true;
-            let soon = self.now() + self.random.u64(1..40);
-            self.at_process(Actor::Conductor(place), soon, Input::IoTurn);
-        }
-    }
-
-    // The I/O core.
-
-    /// One message of the partition's core.
-    fn io_turn(&mut self, place: usize) {
-        self.conductors[place].io_due = false;
-        let Some(message) = self.conductors[place].to_io.pop_front() else {
-            return;
-        };
-        if !self.conductors[place].to_io.is_empty() {
-            self.io_later(place);
-        }
-        match message {
-            ToIo::Open => self.open_channel(place),
-            ToIo::Close(generation, reason) => self.close_line(place, generation, &reason),
-            ToIo::Acknowledge(generation, tag) => self.send_ack_to_broker(place, generation, tag),
-            ToIo::Park(generation, tag, message) => {
-                if let Some(link) = self.conductors[place].link {
-                    self.tell_broker(
-                        link,
-                        ToBroker::Park {
-                            generation,
-                            tag,
-                            message,
-                        },
-                    );
-                }
-            }
-            ToIo::Reply(message, answer) => self.reply_leaves(place, message, &answer),
-            ToIo::Stopped => self.ended(Actor::Conductor(place)),
-        }
-    }
-
-    fn reply_leaves(&mut self, place: usize, message: usize, answer: &Answer) {
-        self.step(Some(Actor::Conductor(place)));
-        if self.story.is_told() {
-            let words = self.script.words(message);
-            self.tell(|names| {
-                (
-                    names.actor(Actor::Conductor(place)),
-                    format!("reply: to {words}"),
-                )
-            });
-        }
-        if let Err(sentence) = self.judge.replied(message, answer, &self.script) {
-            self.wrong(Wrong::ReplyBeforeDurable(sentence));
-        }
-    }
-
-    fn send_ack_to_broker(&mut self, place: usize, generation: Generation, tag: Tag) {
-        let conductor = &self.conductors[place];
-        let current = conductor
-            .line
-            .filter(|line| line.generation == generation || !self.guards.holds(Guard::Generation));
-        let (Some(line), Some(link)) = (current, conductor.link) else {
-            return;
-        };
-        self.step(Some(Actor::Conductor(place)));
-        self.tell(|names| {
-            let line = format!("ack: every delivery up to number {tag}");
-            (names.actor(Actor::Conductor(place)), line)
-        });
-        self.tell_broker(
-            link,
-            ToBroker::Ack {
-                channel: line.channel,
-                tag,
-            },
-        );
-    }
-
-    fn open_channel(&mut self, place: usize) {
-        let conductor = &mut self.conductors[place];
-        conductor.opening = true;
-        conductor.opening_number += 1;
-        conductor.tries += 1;
-        if self.now() < self.broker.down_until {
-            return self.open_again(place);
-        }
-        let link = match self.conductors[place].link {
-            Some(link) => link,
-            None => self.open_link(Actor::Conductor(place)),
-        };
-        self.conductors[place].link = Some(link);
-        self.tell_broker(link, ToBroker::Consume);
-    }
-
-    fn open_again(&mut self, place: usize) {
-        let conductor = &mut self.conductors[place];
-        let pause =
-            (RECONNECT_BACKOFF_MS_MIN << conductor.tries.min(16)).min(RECONNECT_BACKOFF_MS_MAX);
-        conductor.opening_number += 1;
-        let input = Input::OpenAgain(conductor.opening_number);
-        let again = self.now() + pause * MILLISECOND;
-        self.at_process(Actor::Conductor(place), again, input);
-    }
-
-    /// Closes the channel: the broker takes back what is unacknowledged, in order.
-    fn close_line(&mut self, place: usize, generation: Generation, reason: &str) {
-        let conductor = &mut self.conductors[place];
-        let Some(line) = conductor.line.filter(|line| line.generation == generation) else {
-            return;
-        };
-        if self.guards.holds(Guard::Generation) {
-            conductor
-                .inbox
-                .retain(|message| !matches!(message, ToCore::Delivery(..)));
-        }
-        conductor.line = None;
-        self.tell(|names| {
-            (
-                names.actor(Actor::Conductor(place)),
-                format!("closes its channel: {reason}"),
-            )
-        });
-        let message = match self.guards.holds(Guard::CloseChannel) {
-            true => ToBroker::Close(line.channel),
-            false if self.random.bool() => ToBroker::Reject(line.channel),
-            false => ToBroker::Cancel(line.channel),
-        };
-        if let Some(link) = self.conductors[place].link {
-            self.tell_broker(link, message);
-        }
-    }
-
-    fn io_message(&mut self, place: usize, link: usize, message: FromBroker) {
-        if self.conductors[place].link != Some(link) {
-            return;
-        }
-        match message {
-            FromBroker::Consuming(channel) => self.channel_opened(place, channel),
-            FromBroker::Delivery {
-                channel,
-                tag,
-                message,
-            } => {
-                let conductor = &self.conductors[place];
-                let stale = self.guards.holds(Guard::Generation);
-                let line = conductor
-                    .line
-                    .filter(|line| line.channel == channel || !stale);
-                if let Some(line) = line {
-                    self.mail(place, ToCore::Delivery(line.generation, tag, message));
-                }
-            }
-            FromBroker::Parked { generation, tag } => {
-                self.mail(place, ToCore::Parked(generation, tag));
-            }
-            FromBroker::Gone => {
-                self.conductors[place].link = None;
-                self.line_lost(place, "the connection to the broker is gone");
-            }
-            FromBroker::ChannelGone(channel) => {
-                let line = self.conductors[place].line;
-                if line.is_some_and(|line| line.channel == channel) {
-                    self.line_lost(place, "the broker ended the channel");
-                }
-            }
-            FromBroker::Publishing | FromBroker::Confirmed { .. } | FromBroker::Refused { .. } => {}
-        }
-    }
-
-    fn channel_opened(&mut self, place: usize, channel: u32) {
-        let conductor = &mut self.conductors[place];
-        if !conductor.opening {
-            // It was given up meanwhile.
-            if let Some(link) = conductor.link {
-                self.tell_broker(link, ToBroker::Close(channel));
-            }
-            return;
-        }
-        conductor.opening = false;
-        conductor.tries = 0;
-        conductor.last_generation += 1;
-        let generation = conductor.last_generation;
-        conductor.line = Some(Line {
-            generation,
-            channel,
-        });
-        self.mail(place, ToCore::Opened(generation));
-    }
-
-    /// The channel is gone without our doing.
-    fn line_lost(&mut self, place: usize, reason: &'static str) {
-        let conductor = &mut self.conductors[place];
-        if let Some(line) = conductor.line.take() {
-            if self.guards.holds(Guard::Generation) {
-                conductor
-                    .inbox
-                    .retain(|message| !matches!(message, ToCore::Delivery(..)));
-            }
-            self.mail(place, ToCore::Lost(line.generation, reason));
-        } else if conductor.opening && conductor.link.is_none() {
-            self.open_again(place);
-        }
-    }
-
-    /// The process gives its broker connection up; the broker hears of it later.
-    pub(super) fn cut_link_of_conductor(&mut self, place: usize, heard: Time) -> bool {
-        let Some(link) = self.conductors[place].link.take() else {
-            return false;
-        };
-        self.leave_link(link, heard);
-        self.line_lost(place, "the connection to the broker is gone");
-        true
-    }
-
-    /// The broker connection of a conductor, if it has one.
-    pub(super) fn link_of_conductor(&self, place: usize) -> Option<usize> {
-        self.conductors[place].link
     }
 }

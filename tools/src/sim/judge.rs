@@ -5,18 +5,15 @@
 //! sequences without a gap, and a repeat is the same event again. At the end: store, memory,
 //! consumer and replies are what the oracle says.
 
-use super::oracle::Oracle;
 use super::plan::Plan;
 use super::script::Script;
-use super::server::spelled;
 use super::store::{Effect, Entry};
 use super::tally::Count;
 use super::world::World;
-use conductor_engine::book::Book;
 use conductor_engine::guards::GuardSet;
 use conductor_engine::partition::Answer;
 use conductor_engine::staging::Write;
-use conductor_engine::{CommandId, Event, Incoming, Side};
+use conductor_engine::{CommandId, Event, Incoming};
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::sync::Arc;
@@ -104,19 +101,19 @@ impl fmt::Display for Wrong {
 /// What was seen so far.
 #[derive(Debug)]
 pub(super) struct Judge {
-    uncovered: bool,
-    durable_commands: HashSet<CommandId>,
-    durable_events: BTreeSet<u64>,
-    parked: BTreeSet<usize>,
-    acknowledged: BTreeSet<usize>,
-    replies: Vec<(usize, Answer)>,
+    pub(super) uncovered: bool,
+    pub(super) durable_commands: HashSet<CommandId>,
+    pub(super) durable_events: BTreeSet<u64>,
+    pub(super) parked: BTreeSet<usize>,
+    pub(super) acknowledged: BTreeSet<usize>,
+    pub(super) replies: Vec<(usize, Answer)>,
     /// Sequences that the broker has refused and that may therefore leave a gap for a while.
-    refused: BTreeSet<u64>,
+    pub(super) refused: BTreeSet<u64>,
     /// First appearances on the wire, in their order.
-    wire: Vec<Arc<Event>>,
+    pub(super) wire: Vec<Arc<Event>>,
     /// Everything on the wire that a consumer with an inbox has not acknowledged.
-    unread: Vec<Arc<Event>>,
-    inbox: Vec<Arc<Event>>,
+    pub(super) unread: Vec<Arc<Event>>,
+    pub(super) inbox: Vec<Arc<Event>>,
     pub(super) gone_back: bool,
 }
 
@@ -279,7 +276,7 @@ const PARTITION: conductor_engine::PartitionId = conductor_engine::PartitionId(0
 /// What the consumer with an inbox is given ahead of its acknowledgement.
 const UNACKNOWLEDGED_MAX: usize = 8;
 
-fn command_of(incoming: &Incoming) -> Option<&CommandId> {
+pub(super) fn command_of(incoming: &Incoming) -> Option<&CommandId> {
     match incoming {
         Incoming::Command(command) => Some(&command.id),
         Incoming::Refused(refused) => Some(&refused.id),
@@ -341,120 +338,5 @@ impl<G: GuardSet> World<'_, G> {
             self.judge.gone_back = true;
             self.tally.count(Count::StoreWentBack);
         }
-    }
-
-    /// Everything is done: is it what the oracle says?
-    pub(super) fn final_judgement(&mut self) {
-        let oracle = Oracle::of(&self.script);
-        self.tally.commands = oracle.results.len() as u64;
-        self.tally.market_events = oracle.events.len() as u64;
-        self.tally.deals = oracle.deals();
-        self.check_gone_back();
-        if self.judge.gone_back {
-            return;
-        }
-        let verdict = self
-            .judge_store(&oracle)
-            .and_then(|()| self.judge_memory(&oracle))
-            .and_then(|()| self.judge_consumers(&oracle))
-            .and_then(|()| self.judge_replies(&oracle));
-        if let Err(wrong) = verdict {
-            self.wrong(wrong);
-        }
-    }
-
-    fn judge_store(&self, oracle: &Oracle) -> Result<(), Wrong> {
-        let data = &self.nodes[self.primary].data;
-        let differs = |what: String| Err(Wrong::StoreDiffers(what));
-        for pair in self.script.pairs() {
-            for side in [Side::Ask, Side::Bid] {
-                let right = oracle.book().orders(*pair, side);
-                if !data.orders(*pair, side).into_iter().eq(&right) {
-                    return differs(format!("the {} side of pair {pair}", side.name()));
-                }
-            }
-        }
-        if data.resting() != oracle.book().len() {
-            return differs("orders rest that the oracle does not know".to_owned());
-        }
-        if data.accepted != oracle.accepted {
-            return differs("other orders were let in, or by other commands".to_owned());
-        }
-        let other = oracle.results.iter().find(|(command, right)| {
-            data.results
-                .get(*command)
-                .is_none_or(|found| found != *right)
-        });
-        if let Some((command, _)) = other {
-            return differs(format!("the record of command {command}"));
-        }
-        if data.cursor != *oracle.cursor() || data.results.len() != oracle.results.len() {
-            return differs("the cursor, or the number of commands".to_owned());
-        }
-        Ok(())
-    }
-
-    fn judge_memory(&self, oracle: &Oracle) -> Result<(), Wrong> {
-        let owners = self.conductors.iter().filter_map(|conductor| {
-            let epoch = conductor.machine.status().epoch;
-            let current = epoch == Some(self.nodes[self.primary].data.epoch);
-            conductor.machine.book().filter(|_| current)
-        });
-        let owners: Vec<_> = owners.collect();
-        if owners.is_empty() {
-            return Err(Wrong::MemoryDiffers("nobody owns the partition".to_owned()));
-        }
-        for book in owners {
-            for pair in self.script.pairs() {
-                for side in [Side::Ask, Side::Bid] {
-                    if book.orders(*pair, side) != oracle.book().orders(*pair, side) {
-                        return Err(Wrong::MemoryDiffers(format!(
-                            "the owner's book of pair {pair} is not the oracle's"
-                        )));
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn judge_consumers(&self, oracle: &Oracle) -> Result<(), Wrong> {
-        for (who, events) in [
-            ("the wire", &self.judge.wire),
-            ("the inbox", &self.judge.inbox),
-        ] {
-            let both = events.iter().zip(&oracle.events);
-            if let Some((seen, right)) = both.into_iter().find(|(seen, right)| seen != right) {
-                return Err(Wrong::Consumer(format!(
-                    "event {} of {who} comes from command {}, the oracle's from {}",
-                    right.sequence, seen.command, right.command
-                )));
-            }
-            if events.len() != oracle.events.len() {
-                return Err(Wrong::Consumer(format!(
-                    "{who} has {} events, the oracle {}",
-                    events.len(),
-                    oracle.events.len()
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    fn judge_replies(&self, oracle: &Oracle) -> Result<(), Wrong> {
-        for (message, answer) in &self.judge.replies {
-            let Some(command) = command_of(self.script.message(*message)) else {
-                continue;
-            };
-            let right = &oracle.results[command];
-            let same = match answer {
-                Answer::Fresh(result) => result == right,
-                Answer::Stored(bytes) => *bytes == spelled(right),
-            };
-            if !same {
-                return Err(Wrong::ReplyDiffers(format!("command {command}")));
-            }
-        }
-        Ok(())
     }
 }

@@ -8,7 +8,6 @@ use super::clock::{MILLISECOND, SECOND, Time};
 use super::judge::Wrong;
 use super::server::Sent;
 use super::store::{Data, Effect, Entry, replay};
-use super::tally::Count;
 use super::world::{Event, NodeInput, World};
 use conductor_engine::guards::GuardSet;
 use std::cell::Cell;
@@ -18,12 +17,12 @@ use std::rc::Rc;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Follower {
     pub(super) node: usize,
-    attach: u32,
+    pub(super) attach: u32,
     /// Entries that it has said to have in memory, and on its disk.
     pub(super) memory: usize,
     pub(super) disk: usize,
     /// When the last thing that was sent to it arrives.
-    arrives: Time,
+    pub(super) arrives: Time,
 }
 
 /// What a node takes itself for.
@@ -45,27 +44,27 @@ pub(super) struct Node {
     /// Entries of the log that are on the disk.
     pub(super) synced: usize,
     /// What the disk holds while a log that was taken whole is not rewritten yet.
-    old_disk: Option<Vec<Rc<Entry>>>,
-    sync_due: bool,
+    pub(super) old_disk: Option<Vec<Rc<Entry>>>,
+    pub(super) sync_due: bool,
     /// Until when its disk is slow.
-    slow_until: Time,
+    pub(super) slow_until: Time,
     /// Until when it cannot reach its primary.
     pub(super) cut_until: Time,
     /// Until when it refuses writes for want of memory.
     pub(super) full_until: Time,
-    attached: Option<u32>,
-    attach_due: bool,
+    pub(super) attached: Option<u32>,
+    pub(super) attach_due: bool,
     pub(super) followers: Vec<Follower>,
     /// Replies that wait for the disk.
     pub(super) held_replies: Vec<Sent>,
-    held_acks: Vec<(u32, usize, usize)>,
+    pub(super) held_acks: Vec<(u32, usize, usize)>,
     /// Connections that wait for other disks, and those that wait for an event.
     pub(super) waiting: Vec<usize>,
     pub(super) sleeping: Vec<usize>,
     /// What arrived while it was paused.
-    held: Vec<NodeInput>,
+    pub(super) held: Vec<NodeInput>,
     /// Whether Sentinel has already told it whom to follow.
-    told: bool,
+    pub(super) told: bool,
 }
 
 impl Node {
@@ -110,7 +109,7 @@ impl Node {
     }
 
     /// Entries that are on its disk, as it tells its primary.
-    const fn told_disk(&self) -> usize {
+    pub(super) const fn told_disk(&self) -> usize {
         if self.old_disk.is_some() {
             0
         } else {
@@ -185,27 +184,7 @@ impl<G: GuardSet> World<'_, G> {
         }
     }
 
-    fn replicate(&mut self, place: usize, follower: usize, entry: &Rc<Entry>) {
-        let latency = self.latency();
-        let now = self.now();
-        let follower = &mut self.nodes[place].followers[follower];
-        follower.arrives = follower.arrives.max(now + latency);
-        let (node, arrives, attach) = (follower.node, follower.arrives, follower.attach);
-        self.at_node(node, arrives, NodeInput::Entries(attach, Rc::clone(entry)));
-    }
-
-    fn replicated(&mut self, place: usize, attach: u32, entry: Rc<Entry>) {
-        let node = &mut self.nodes[place];
-        if node.attached != Some(attach) {
-            return;
-        }
-        // What is wrong with it was told where it was executed.
-        let _ = node.data.apply(&entry);
-        node.log.push(entry);
-        self.sync_later(place);
-    }
-
-    fn sync_later(&mut self, place: usize) {
+    pub(super) fn sync_later(&mut self, place: usize) {
         if self.nodes[place].sync_due {
             return;
         }
@@ -219,7 +198,7 @@ impl<G: GuardSet> World<'_, G> {
         self.at_node(place, self.now() + takes, NodeInput::Synced);
     }
 
-    fn synced(&mut self, place: usize) {
+    pub(super) fn synced(&mut self, place: usize) {
         let node = &mut self.nodes[place];
         node.sync_due = false;
         if node.old_disk.is_none() {
@@ -237,7 +216,7 @@ impl<G: GuardSet> World<'_, G> {
     }
 
     /// Marks everything of the log from here on as being on this disk.
-    fn on_disk(&mut self, place: usize, from: usize) {
+    pub(super) fn on_disk(&mut self, place: usize, from: usize) {
         let enough = self.plan.needed + 1;
         let node = &self.nodes[place];
         for entry in &node.log[from..node.synced] {
@@ -246,155 +225,6 @@ impl<G: GuardSet> World<'_, G> {
             if before.count_ones() < enough && entry.disks.get().count_ones() >= enough {
                 self.judge.durable(entry);
             }
-        }
-    }
-
-    /// A replica answers at once with what it has, but its answer leaves only behind its disk.
-    fn asked_for_ack(&mut self, place: usize, attach: u32) {
-        let node = &mut self.nodes[place];
-        if node.attached != Some(attach) {
-            return;
-        }
-        let (memory, disk) = (node.log.len(), node.told_disk());
-        if node.sync_due {
-            node.held_acks.push((attach, memory, disk));
-        } else {
-            self.send_ack(place, attach, memory, disk);
-        }
-    }
-
-    fn send_ack(&mut self, place: usize, attach: u32, memory: usize, disk: usize) {
-        let node = &self.nodes[place];
-        let NodeRole::Replica { of } = node.role else {
-            return;
-        };
-        if node.attached == Some(attach) {
-            let arrives = self.now() + self.latency();
-            self.at_node(
-                of,
-                arrives,
-                NodeInput::Ack {
-                    attach,
-                    memory,
-                    disk,
-                },
-            );
-        }
-    }
-
-    fn acked_by(&mut self, place: usize, attach: u32, memory: usize, disk: usize) {
-        let followers = &mut self.nodes[place].followers;
-        if let Some(follower) = followers.iter_mut().find(|it| it.attach == attach) {
-            follower.memory = follower.memory.max(memory);
-            follower.disk = follower.disk.max(disk);
-            self.check_waits(place);
-        }
-    }
-
-    /// Asks every replica for its counts: at once, and by the replica's own timer.
-    pub(super) fn ask_replicas(&mut self, place: usize, with_timer: bool) {
-        for follower in 0..self.nodes[place].followers.len() {
-            let (latency, now) = (self.latency(), self.now());
-            let follower = &mut self.nodes[place].followers[follower];
-            follower.arrives = follower.arrives.max(now + latency);
-            let (node, attach, arrives) = (follower.node, follower.attach, follower.arrives);
-            self.at_node(node, arrives, NodeInput::AskAck(attach));
-            if with_timer {
-                let timer = now + self.random.u64(..SECOND);
-                self.at_node(node, timer, NodeInput::TellAck(attach));
-            }
-        }
-    }
-
-    /// A replica connects to its primary, or tries again later.
-    fn attach(&mut self, place: usize) {
-        self.nodes[place].attach_due = false;
-        let NodeRole::Replica { of } = self.nodes[place].role else {
-            return;
-        };
-        if self.nodes[place].attached.is_some() {
-            return;
-        }
-        let reachable = self.nodes[of].works() && self.nodes[of].is_primary();
-        if !reachable || self.now() < self.nodes[place].cut_until {
-            return self.attach_later(place);
-        }
-        self.attaches += 1;
-        let attach = self.attaches;
-        self.take_log(place, of, attach);
-        self.nodes[place].attached = Some(attach);
-        let arrives = self.now();
-        let follower = Follower {
-            node: place,
-            attach,
-            memory: 0,
-            disk: 0,
-            arrives,
-        };
-        self.nodes[of].followers.push(follower);
-        let first = self.now() + self.latency();
-        self.at_node(place, first, NodeInput::TellAck(attach));
-        self.tell(|names| (names.node(place), format!("follows {}", names.node(of))));
-        self.check_gone_back();
-    }
-
-    fn attach_later(&mut self, place: usize) {
-        if !self.nodes[place].attach_due {
-            self.nodes[place].attach_due = true;
-            let again = self.now() + self.random.u64(100..400) * MILLISECOND;
-            self.at_node(place, again, NodeInput::Attach);
-        }
-    }
-
-    fn take_log(&mut self, place: usize, of: usize, attach: u32) {
-        let [node, primary] = self
-            .nodes
-            .get_disjoint_mut([place, of])
-            .expect("a node does not follow itself");
-        let have = node.log.len();
-        let is_prefix = node.log.last().is_none_or(|last| {
-            primary
-                .log
-                .get(have - 1)
-                .is_some_and(|entry| Rc::ptr_eq(entry, last))
-        });
-        if is_prefix {
-            for entry in &primary.log[have..] {
-                let _ = node.data.apply(entry);
-                node.log.push(Rc::clone(entry));
-            }
-            return self.sync_later(place);
-        }
-        if node.old_disk.is_none() {
-            node.old_disk = Some(node.log[..node.synced].to_vec());
-        }
-        node.log.clone_from(&primary.log);
-        node.data = primary.data.clone();
-        node.synced = 0;
-        self.tally.count(Count::FullResync);
-        let takes = self.random.u64(50..800) * MILLISECOND;
-        self.at_node(place, self.now() + takes, NodeInput::Rewritten(attach));
-    }
-
-    /// A log that was taken whole is on the disk, in place of what was there before.
-    fn rewritten(&mut self, place: usize, attach: u32) {
-        let node = &mut self.nodes[place];
-        if node.attached != Some(attach) && node.old_disk.is_none() {
-            return;
-        }
-        for entry in node.old_disk.take().unwrap_or_default() {
-            entry.disks.set(entry.disks.get() & !(1 << place));
-        }
-        node.synced = node.log.len();
-        self.on_disk(place, 0);
-        self.check_waits(place);
-    }
-
-    /// A replica is no longer connected to anybody.
-    pub(super) fn detach(&mut self, place: usize) {
-        self.nodes[place].attached = None;
-        for node in &mut self.nodes {
-            node.followers.retain(|follower| follower.node != place);
         }
     }
 
@@ -443,11 +273,6 @@ impl<G: GuardSet> World<'_, G> {
         self.on_disk(place, 0);
     }
 
-    fn lose_primary(&mut self, place: usize) {
-        self.nodes[place].attached = None;
-        self.attach_later(place);
-    }
-
     /// A node that died is started again, as what it was before.
     pub(super) fn restart_node(&mut self, place: usize) {
         if self.nodes[place].running {
@@ -483,108 +308,7 @@ impl<G: GuardSet> World<'_, G> {
         }
     }
 
-    /// A replica's way to its primary is cut for a while.
-    pub(super) fn cut_replication(&mut self, place: usize, length: Time) {
-        self.nodes[place].cut_until = self.now() + length;
-        self.detach(place);
-        self.attach_later(place);
-    }
-
     pub(super) fn slow_disk(&mut self, place: usize, length: Time) {
         self.nodes[place].slow_until = self.now() + length;
-    }
-
-    /// Sentinel makes a replica the primary.
-    pub(super) fn promote(&mut self, place: usize) {
-        let before = self.primary;
-        self.primary = place;
-        self.old_primary = before;
-        self.tally.count(Count::Failover);
-        self.detach(place);
-        self.nodes[place].role = NodeRole::Primary;
-        self.tell(|names| {
-            let (new, old) = (names.node(place), names.node(before));
-            (
-                "sentinel".into(),
-                format!("makes {new} the primary in place of {old}"),
-            )
-        });
-        self.close_conns_of_node(place);
-        self.check_nothing_missing(place);
-        for node in &mut self.nodes {
-            node.told = false;
-        }
-    }
-
-    /// Sentinel looks at everything once a second.
-    pub(super) fn sentinel(&mut self) {
-        let now = self.now();
-        self.clock.at(now + SECOND / 2, Event::Sentinel);
-        let primary = self.primary;
-        if self.nodes[primary].works() {
-            self.primary_seen = now;
-        } else if now - self.primary_seen >= 3 * SECOND {
-            let nodes = 0..self.nodes.len();
-            let fit: Vec<usize> = nodes
-                .filter(|place| *place != primary && self.nodes[*place].works())
-                .collect();
-            if !fit.is_empty() {
-                let chosen = fit[self.random.usize(..fit.len())];
-                self.primary_seen = now;
-                self.promote(chosen);
-            }
-        }
-        for place in 0..self.nodes.len() {
-            self.tell_whom_to_follow(place);
-        }
-    }
-
-    fn tell_whom_to_follow(&mut self, place: usize) {
-        let (primary, now) = (self.primary, self.now());
-        let node = &self.nodes[place];
-        let right = NodeRole::Replica { of: primary };
-        if place == primary || node.role == right || node.told || !node.works() {
-            return;
-        }
-        // A primary that came back takes itself for one until it is told otherwise.
-        let after = if node.is_primary() {
-            self.random.u64(..10 * SECOND)
-        } else {
-            self.random.u64(50..150) * MILLISECOND
-        };
-        self.nodes[place].told = true;
-        let life = self.nodes[place].life;
-        self.clock.at(now + after, Event::Follow { place, life });
-    }
-
-    /// A node is told whom to follow.
-    pub(super) fn follow(&mut self, place: usize, life: u32) {
-        let primary = self.primary;
-        let node = &mut self.nodes[place];
-        if node.life != life || !node.works() || place == primary {
-            return;
-        }
-        node.told = false;
-        let was_primary = node.is_primary();
-        node.role = NodeRole::Replica { of: primary };
-        if was_primary {
-            self.tell(|names| {
-                (
-                    names.node(place),
-                    format!("is told to follow {}", names.node(primary)),
-                )
-            });
-            for follower in std::mem::take(&mut self.nodes[place].followers) {
-                self.lose_primary(follower.node);
-            }
-            // Not every way of reconfiguring a server closes its connections.
-            if self.random.u8(..100) < 80 {
-                self.close_conns_of_node(place);
-            } else {
-                self.unblock_all(place);
-            }
-        }
-        self.detach(place);
-        self.attach(place);
     }
 }

@@ -41,7 +41,7 @@ pub struct Plan {
 /// Fewest and most commands of a run.
 const COMMANDS: std::ops::RangeInclusive<usize> = 40..=70;
 /// Fewest and most faults of a run.
-const FAULTS: std::ops::RangeInclusive<usize> = 4..=12;
+const FAULTS: std::ops::RangeInclusive<usize> = 5..=15;
 
 impl Plan {
     /// The plan of a seed.
@@ -71,9 +71,18 @@ impl Plan {
             plan.needed = 1;
         }
         let count = random.usize(FAULTS);
-        let mut faults: Vec<Fault> = (0..count)
-            .map(|_| Fault::draw(&mut random, &plan))
-            .collect();
+        let mut faults: Vec<Fault> = Vec::with_capacity(count);
+        for _ in 0..count {
+            let mut fault = Fault::draw(&mut random, &plan);
+            // What goes wrong together is what hurts.
+            let last = faults.last().map(|fault| fault.when);
+            if let Some(When::Step(step)) = last
+                && random.u8(..10) < 4
+            {
+                fault.when = When::Step(step + random.u32(..8));
+            }
+            faults.push(fault);
+        }
         if uncovered {
             let worst = (0..random.usize(1..3)).map(|_| Fault::draw_uncovered(&mut random, &plan));
             faults.extend(worst);

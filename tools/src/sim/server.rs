@@ -5,9 +5,9 @@
 //! connection's wait is over at once. A transaction is held back when the watched epoch was touched.
 //! What was sent is executed even if whoever sent it has died meanwhile.
 
-use super::clock::{MILLISECOND, SECOND, Time};
+use super::clock::Time;
 use super::script::commands_of;
-use super::store::{Effect, Lease};
+use super::store::Effect;
 use super::tally::Count;
 use super::world::{Actor, Event, Input, NodeInput, World};
 use conductor_engine::event::CommandResult;
@@ -96,40 +96,40 @@ pub(super) enum Reply {
 /// A reply on its way out.
 #[derive(Debug)]
 pub(super) struct Sent {
-    conn: usize,
-    reply: Reply,
+    pub(super) conn: usize,
+    pub(super) reply: Reply,
 }
 
 /// A wait that is not over.
 #[derive(Clone, Copy, Debug)]
-struct Wait {
-    disks: bool,
-    serial: u32,
+pub(super) struct Wait {
+    pub(super) disks: bool,
+    pub(super) serial: u32,
 }
 
 /// One connection, as the node sees it.
 #[derive(Debug)]
 pub(super) struct Conn {
     pub(super) node: usize,
-    owner: Actor,
-    owner_life: u32,
-    session: u32,
+    pub(super) owner: Actor,
+    pub(super) owner_life: u32,
+    pub(super) session: u32,
     /// Whether the node has it open, and whether its client has.
     pub(super) open: bool,
     pub(super) client_open: bool,
-    queue: VecDeque<Ask>,
-    running: bool,
-    watched: Option<u64>,
+    pub(super) queue: VecDeque<Ask>,
+    pub(super) running: bool,
+    pub(super) watched: Option<u64>,
     /// Length of the log behind this connection's last effective write.
-    written: usize,
-    wait: Option<Wait>,
-    sleeping: Option<u32>,
-    serial: u32,
+    pub(super) written: usize,
+    pub(super) wait: Option<Wait>,
+    pub(super) sleeping: Option<u32>,
+    pub(super) serial: u32,
     /// Whether a transaction was executed and its client has not heard of it.
-    unheard: bool,
+    pub(super) unheard: bool,
     /// When the last packet and the last reply arrive.
-    asks_arrive: Time,
-    replies_arrive: Time,
+    pub(super) asks_arrive: Time,
+    pub(super) replies_arrive: Time,
 }
 
 impl<G: GuardSet> World<'_, G> {
@@ -252,7 +252,7 @@ impl<G: GuardSet> World<'_, G> {
         self.tell_gone(conn);
     }
 
-    fn tell_gone(&mut self, conn: usize) {
+    pub(super) fn tell_gone(&mut self, conn: usize) {
         let (now, latency) = (self.now(), self.latency());
         let connection = &mut self.conns[conn];
         if !connection.client_open {
@@ -273,22 +273,13 @@ impl<G: GuardSet> World<'_, G> {
         }
     }
 
-    /// A node that became a replica ends all waits with an error.
-    pub(super) fn unblock_all(&mut self, node: usize) {
-        for conn in std::mem::take(&mut self.nodes[node].waiting) {
-            self.conns[conn].wait = None;
-            self.reply(conn, Reply::Error("UNBLOCKED: the node became a replica"));
-            self.run_conn(conn);
-        }
-    }
-
     /// The client has heard of its transaction.
     pub(super) fn heard(&mut self, conn: usize) {
         self.conns[conn].unheard = false;
     }
 
     /// Replies leave only behind the disk, as the node is set to write always.
-    fn reply(&mut self, conn: usize, reply: Reply) {
+    pub(super) fn reply(&mut self, conn: usize, reply: Reply) {
         let sent = Sent { conn, reply };
         let node = self.conns[conn].node;
         if self.nodes[node].is_syncing() {
@@ -311,7 +302,7 @@ impl<G: GuardSet> World<'_, G> {
         self.clock.at(arrives, Event::Process(actor, life, input));
     }
 
-    fn perform_ask(&mut self, conn: usize, ask: Ask) {
+    pub(super) fn perform_ask(&mut self, conn: usize, ask: Ask) {
         let node = self.conns[conn].node;
         let writes = matches!(
             ask,
@@ -398,48 +389,13 @@ impl<G: GuardSet> World<'_, G> {
         }
     }
 
-    fn perform_outbox_ask(&mut self, conn: usize, ask: Ask) {
-        let node = self.conns[conn].node;
-        match ask {
-            Ask::Lease(worker) => self.lease(conn, worker),
-            Ask::Release(worker) => {
-                if self.nodes[node].data.lease_at(self.now()) == Some(worker) {
-                    self.write(conn, Effect::Lease(None));
-                }
-                self.reply(conn, Reply::Released);
-            }
-            Ask::Delete(entries) => {
-                if entries
-                    .iter()
-                    .any(|entry| self.nodes[node].data.stream.contains_key(entry))
-                {
-                    self.write(conn, Effect::Delete(entries));
-                }
-                self.reply(conn, Reply::Deleted);
-            }
-            Ask::Range { worker, count } => {
-                let entries = if self.guards.holds(Guard::OutboxFromHead) {
-                    let stream = self.nodes[node].data.stream.iter();
-                    stream
-                        .take(count)
-                        .map(|(at, event)| (*at, Arc::clone(event)))
-                        .collect()
-                } else {
-                    self.range_of_group(conn, worker, count)
-                };
-                self.reply(conn, Reply::Entries(entries));
-            }
-            _ => self.begin_sleep(conn),
-        }
-    }
-
-    fn write(&mut self, conn: usize, effect: Effect) {
+    pub(super) fn write(&mut self, conn: usize, effect: Effect) {
         let node = self.conns[conn].node;
         self.execute(node, effect);
         self.conns[conn].written = self.nodes[node].log.len();
     }
 
-    fn opened(&mut self, conn: usize) {
+    pub(super) fn opened(&mut self, conn: usize) {
         let node = &self.nodes[self.conns[conn].node];
         let reply = if node.is_primary() {
             Reply::Opened(Guards {
@@ -457,7 +413,7 @@ impl<G: GuardSet> World<'_, G> {
         self.reply(conn, reply);
     }
 
-    fn execute_group(&mut self, conn: usize, effect: Effect) {
+    pub(super) fn execute_group(&mut self, conn: usize, effect: Effect) {
         let node = self.conns[conn].node;
         let watched = self.conns[conn].watched.take();
         let touched = self.nodes[node].data.epoch_touched;
@@ -493,7 +449,7 @@ impl<G: GuardSet> World<'_, G> {
         self.reply(conn, Reply::Executed(Executed::Committed { event_stream }));
     }
 
-    fn look_up(&mut self, conn: usize, keys: &[LookUp]) {
+    pub(super) fn look_up(&mut self, conn: usize, keys: &[LookUp]) {
         let data = &self.nodes[self.conns[conn].node].data;
         let values = keys.iter().map(|key| match key {
             LookUp::Command(command) => data.results.get(command).map(|result| spelled(result)),
@@ -504,167 +460,6 @@ impl<G: GuardSet> World<'_, G> {
         });
         let values = values.collect();
         self.reply(conn, Reply::LookedUp(values));
-    }
-
-    fn begin_wait(&mut self, conn: usize, disks: bool) {
-        let node = self.conns[conn].node;
-        if !self.nodes[node].is_primary() {
-            return self.reply(conn, Reply::Error("WAIT cannot be used with a replica"));
-        }
-        self.conns[conn].serial += 1;
-        let serial = self.conns[conn].serial;
-        self.conns[conn].wait = Some(Wait { disks, serial });
-        self.nodes[node].waiting.push(conn);
-        if self.end_wait(conn, false) {
-            return;
-        }
-        self.ask_replicas(node, disks);
-        let over = self.now() + self.plan.wait_timeout;
-        self.at_node(node, over, NodeInput::WaitOver(conn, serial));
-    }
-
-    /// Answers a wait that is over, or whose time is. Whether it is ended now.
-    fn end_wait(&mut self, conn: usize, late: bool) -> bool {
-        let connection = &self.conns[conn];
-        let Some(wait) = connection.wait else {
-            return true;
-        };
-        let node = &self.nodes[connection.node];
-        let counts = |has: fn(&super::node::Follower) -> usize| {
-            let enough = node
-                .followers
-                .iter()
-                .filter(|it| has(it) >= connection.written);
-            u32::try_from(enough.count()).unwrap_or(u32::MAX)
-        };
-        let memory = counts(|follower| follower.memory);
-        let replicas = counts(|follower| follower.disk);
-        let primary = node.synced >= connection.written;
-        let enough = if wait.disks {
-            primary && replicas >= self.plan.needed
-        } else {
-            memory >= self.plan.needed
-        };
-        if !enough && !late {
-            return false;
-        }
-        if !enough && wait.disks {
-            self.tally.count(Count::WaitBelowPolicy);
-        }
-        let place = connection.node;
-        self.nodes[place].waiting.retain(|waiting| *waiting != conn);
-        self.conns[conn].wait = None;
-        self.reply(
-            conn,
-            match wait.disks {
-                true => Reply::WaitedDisks { primary, replicas },
-                false => Reply::Waited(memory),
-            },
-        );
-        true
-    }
-
-    pub(super) fn check_waits(&mut self, node: usize) {
-        for conn in self.nodes[node].waiting.clone() {
-            if self.end_wait(conn, false) {
-                self.run_conn(conn);
-            }
-        }
-    }
-
-    pub(super) fn wait_over(&mut self, conn: usize, serial: u32) {
-        if self.conns[conn]
-            .wait
-            .is_some_and(|wait| wait.serial == serial)
-        {
-            self.end_wait(conn, true);
-            self.run_conn(conn);
-        } else if self.conns[conn].sleeping == Some(serial) {
-            self.wake_sleeper(conn);
-        }
-    }
-
-    fn begin_sleep(&mut self, conn: usize) {
-        let node = self.conns[conn].node;
-        if !self.nodes[node].data.stream.is_empty() {
-            return self.reply(conn, Reply::Awaited);
-        }
-        self.conns[conn].serial += 1;
-        let serial = self.conns[conn].serial;
-        self.conns[conn].sleeping = Some(serial);
-        self.nodes[node].sleeping.push(conn);
-        self.at_node(node, self.now() + SECOND, NodeInput::WaitOver(conn, serial));
-    }
-
-    pub(super) fn wake_sleeper(&mut self, conn: usize) {
-        if self.conns[conn].sleeping.take().is_some() {
-            let node = self.conns[conn].node;
-            self.nodes[node]
-                .sleeping
-                .retain(|sleeping| *sleeping != conn);
-            self.reply(conn, Reply::Awaited);
-            self.run_conn(conn);
-        }
-    }
-
-    fn lease(&mut self, conn: usize, worker: u32) {
-        let (node, now) = (self.conns[conn].node, self.now());
-        let holder = self.nodes[node].data.lease_at(now);
-        let held = holder.is_none_or(|holder| holder == worker);
-        if held {
-            let until = now + 10 * SECOND;
-            self.write(conn, Effect::Lease(Some(Lease { worker, until })));
-        }
-        let stream_length = self.nodes[node].data.stream.len() as u64;
-        self.reply(
-            conn,
-            Reply::Leased {
-                held,
-                stream_length,
-            },
-        );
-    }
-
-    /// What a consumer group gives: the worker's own first, then what another left for thirty
-    /// seconds, then what nobody was given.
-    fn range_of_group(
-        &mut self,
-        conn: usize,
-        worker: u32,
-        count: usize,
-    ) -> Vec<(u64, Arc<MarketEvent>)> {
-        let (node, now) = (self.conns[conn].node, self.now());
-        let data = &self.nodes[node].data;
-        let given = |wanted: &dyn Fn(&super::store::Given) -> bool| -> Vec<u64> {
-            let found = data.given.iter().filter(|(_, given)| wanted(given));
-            found.map(|(entry, _)| *entry).take(count).collect()
-        };
-        let mut entries = given(&|given| given.worker == worker);
-        let own = !entries.is_empty();
-        if !own {
-            entries = given(&|given| now - given.at > 30_000 * MILLISECOND);
-        }
-        if entries.is_empty() {
-            let new = data.stream.range(data.last_given + 1..);
-            entries = new.map(|(entry, _)| *entry).take(count).collect();
-        }
-        let read = entries.iter().filter_map(|entry| {
-            data.stream
-                .get(entry)
-                .map(|event| (*entry, Arc::clone(event)))
-        });
-        let read = read.collect();
-        if !own && !entries.is_empty() {
-            self.write(
-                conn,
-                Effect::Given {
-                    worker,
-                    at: now,
-                    entries,
-                },
-            );
-        }
-        read
     }
 }
 

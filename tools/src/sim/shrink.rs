@@ -7,7 +7,7 @@ use super::{Fault, Plan, When, Wrong, run};
 use conductor_engine::guards::Guard;
 
 /// Chances that are tried for each shorter schedule.
-const CHANCES: u64 = 24;
+const CHANCES: u64 = 40;
 
 /// The shortest schedule that was found to go wrong in the same way.
 pub(super) fn shrink(plan: Plan, broken: Option<Guard>, wrong: &Wrong) -> Plan {
