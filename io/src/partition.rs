@@ -2,8 +2,8 @@
 //!
 //! Everything in this folder runs on that core and shares nothing with any other: messages come in
 //! through one bounded mailbox and leave through two. The only folder that knows glommio.
-//! [`driver`] turns what arrives into inputs of the engine's state machine and performs its
-//! actions; [`session`] owns the connection to the store; [`answers`] serves the admin pages.
+//! `driver` turns what arrives into inputs of the engine's state machine and performs its
+//! actions; `session` owns the connection to the store; `answers` serves the admin pages.
 
 mod answers;
 mod driver;
@@ -29,7 +29,7 @@ use std::time::Duration;
 /// When the executor interrupts its tasks to look at the network and at what other cores have sent:
 /// never, because the driver gives way at the end of every turn.
 ///
-/// A short time would be the usual advice, and makes the fault worse that [`nudge`] is there for. On
+/// A short time would be the usual advice, and makes the fault worse that the nudging thread is there for. On
 /// two shared cores with 1 ms, nine runs of nine that woke this core from another as fast as they
 /// could lost a wake-up within seconds.
 const PREEMPT_TIMER: Duration = Duration::from_secs(3_600);
