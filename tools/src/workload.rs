@@ -2,7 +2,7 @@
 //!
 //! Of a hundred commands sixty place an order, thirty cancel one, five amend one, and five replace
 //! up to ten at once. Half of the places trade. To know which orders are live and what would
-//! trade, the workload decides its own commands with the engine as it goes ([`market`]); so every
+//! trade, the workload decides its own commands with the engine as it goes (`market`); so every
 //! cancel and amend names an order that rests when the command's turn comes, as long as the
 //! commands of a pair are decided in the order in which they were made. Prices follow a mid that
 //! moves; a side that runs thin is filled up by the batches.
