@@ -242,7 +242,8 @@ pub enum Action {
     },
     /// Drop the connection.
     Disconnect,
-    /// Open a channel and register a consumer.
+    /// Open a channel and register a consumer, unless one is open or on its way already: then that
+    /// one is taken, and a second would hold deliveries that nobody acknowledges.
     OpenChannel,
     /// Close the channel, after what was acknowledged before.
     CloseChannel(Generation, String),

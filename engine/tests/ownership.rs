@@ -713,3 +713,25 @@ fn a_pair_that_is_configured_otherwise_is_refused_and_halts_nobody() {
     let why = bench.machine.status().not_ready.expect("it is not ready");
     assert!(why.contains("[[pair]] 0"), "{why}");
 }
+
+#[test]
+fn a_channel_that_was_asked_for_before_a_doubt_is_taken_behind_it() {
+    let mut bench = Bench::new();
+    bench.machine.start();
+    bench.store(StoreEvent::Connected(bench::guards()));
+    assert!(matches!(bench.take().last(), Some(Action::OpenChannel)));
+    bench.store(StoreEvent::Lost("gone while the channel opens".into()));
+    let actions = bench.take();
+    assert!(
+        !actions
+            .iter()
+            .any(|action| matches!(action, Action::CloseChannel(..))),
+        "there is nothing to close yet: {actions:?}"
+    );
+    bench.input(Input::PauseOver);
+    bench.store(StoreEvent::Connected(bench::guards()));
+    assert!(matches!(bench.take().last(), Some(Action::OpenChannel)));
+    bench.input(Input::ChannelOpened(1));
+    assert_eq!(bench.machine.status().role, Role::Standby);
+    assert!(matches!(bench.take()[..], [Action::Note(_)]));
+}

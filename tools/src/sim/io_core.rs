@@ -36,7 +36,12 @@ impl<G: GuardSet> World<'_, G> {
             self.io_later(place);
         }
         match message {
-            ToIo::Open => self.open_channel(place),
+            ToIo::Open => {
+                let conductor = &self.conductors[place];
+                if conductor.line.is_none() && !conductor.opening {
+                    self.open_channel(place);
+                }
+            }
             ToIo::Close(generation, reason) => self.close_line(place, generation, &reason),
             ToIo::Acknowledge(generation, tag) => self.send_ack_to_broker(place, generation, tag),
             ToIo::Park(generation, tag, message) => {
