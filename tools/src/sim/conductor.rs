@@ -64,6 +64,8 @@ pub(super) struct Conductor<G> {
     /// Where the store stood when it was last loaded, and the last that this process saw durable.
     pub(super) loaded: Cursor,
     pub(super) seen: Cursor,
+    /// Where the last group that was sent leaves the partition.
+    pub(super) sent: Cursor,
     /// What was missing, and whether it was halted, when the store was last loaded.
     pub(super) missing: Option<CommandId>,
     pub(super) halted: Option<HaltRecord>,
@@ -92,6 +94,7 @@ impl<G: GuardSet> Conductor<G> {
             pending: VecDeque::new(),
             loaded: Cursor::default(),
             seen: Cursor::default(),
+            sent: Cursor::default(),
             missing: None,
             halted: None,
             to_io: VecDeque::new(),
@@ -312,12 +315,10 @@ impl<G: GuardSet> World<'_, G> {
     }
 
     pub(super) fn core_replies(&mut self, place: usize, tag: Tag, answer: Answer) {
-        if let Answer::Fresh(result) = &answer {
-            let seen = &mut self.conductors[place].seen;
-            seen.command = Some(result.command.clone());
-            if let Some((_, last)) = result.sequences {
-                seen.sequence = seen.sequence.max(last);
-            }
+        // A group is answered when it is durable, and before the next one is sent.
+        if let Answer::Fresh(_) = &answer {
+            let conductor = &mut self.conductors[place];
+            conductor.seen = conductor.sent.clone();
         }
         if let Some(message) = self.message_of(place, tag) {
             self.send_io(place, ToIo::Reply(message, answer));

@@ -10,6 +10,7 @@ use conductor_engine::guards::GuardSet;
 use conductor_engine::partition::{
     Action, Confirmed, Guards, HaltRecord, Input as MachineInput, Packet, StoreEvent,
 };
+use conductor_engine::staging::Write;
 use conductor_engine::{CommandId, Side};
 use std::collections::VecDeque;
 
@@ -66,6 +67,9 @@ impl<G: GuardSet> World<'_, G> {
 
     fn commit(&mut self, place: usize, packet: Packet) {
         self.step(Some(Actor::Conductor(place)));
+        if let Some(Write::Cursor(cursor)) = packet.writes.last() {
+            self.conductors[place].sent = cursor.clone();
+        }
         if self.story.is_told() {
             let commands = super::script::commands_of(&packet.writes);
             self.tell(|names| {
