@@ -141,9 +141,6 @@ impl PartitionConsumer {
     /// Whether the partition has ended.
     async fn heed(&mut self, message: FromPartition) -> bool {
         match message {
-            // Asked for again before the partition has heard of the first: that one is taken. A
-            // second channel would leave the first one's deliveries with nobody.
-            FromPartition::OpenChannel if self.line.is_some() || self.opening.is_some() => {}
             FromPartition::OpenChannel => self.start_opening(),
             FromPartition::CloseChannel(generation, reason) => {
                 let current = self
