@@ -32,5 +32,5 @@ pub use load::Sources;
 pub use secret::Secret;
 pub use settings::{
     BrokerSettings, Durability, GroupBounds, Login, OutboxSettings, PartitionSettings, Settings,
-    StoreAddress, Topology,
+    StoreAddress,
 };

@@ -6,6 +6,7 @@
 use crate::cores::CoreRequest;
 use crate::limits::HEARTBEAT_SECONDS;
 use crate::secret::Secret;
+use conductor_engine::partition::Topology;
 use conductor_engine::{PairDecimals, PairId, PartitionId};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -52,22 +53,11 @@ impl Settings {
     /// What is recorded in a partition's store, and must agree with it.
     pub fn topology(&self, partition: PartitionId) -> Topology {
         Topology {
-            partition,
+            partition: partition.0,
             partition_count: self.partition_count,
             prefetch: self.prefetch,
         }
     }
-}
-
-/// The part of the settings that every process of a cell must share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Topology {
-    /// Which partition.
-    pub partition: PartitionId,
-    /// Of how many.
-    pub partition_count: u32,
-    /// With which prefetch.
-    pub prefetch: u16,
 }
 
 /// One partition that this process serves.

@@ -1,8 +1,9 @@
 //! What settings become: the defaults, the order of strength, and what each value turns into.
 
 use conductor_config::{
-    CoreInventory, Durability, GroupBounds, Settings, Sources, StoreAddress, Topology, keys,
+    CoreInventory, Durability, GroupBounds, Settings, Sources, StoreAddress, keys,
 };
+use conductor_engine::partition::Topology;
 use conductor_engine::{PairDecimals, PairId, PartitionId};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,7 +49,7 @@ fn the_defaults_are_these() {
     assert_eq!(
         settings.topology(PartitionId(0)),
         Topology {
-            partition: PartitionId(0),
+            partition: 0,
             partition_count: 1,
             prefetch: 512
         }

@@ -311,11 +311,8 @@ impl<G: GuardSet> Outbox<G> {
 
     fn confirmed(&mut self, confirmed: Confirmed) {
         let Some(batch) = &self.read else { return };
-        let enough = self.settings.durability.is_none_or(|needed| {
-            confirmed.primary_disk
-                && confirmed.replica_disks >= needed.replicas
-                && confirmed.replicas_in_memory >= needed.replicas
-        });
+        let needed = self.settings.durability;
+        let enough = needed.is_none_or(|needed| needed.is_met_by(confirmed));
         // Without the lease nothing was written, so the wait says nothing and is not repeated.
         if enough || self.stopping || !batch.lease_held {
             return self.durable();

@@ -33,6 +33,7 @@ use group::{Group, Owner};
 use halt::Halting;
 use load::Loader;
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 
 /// The number of an AMQP channel since the process began.
@@ -63,11 +64,31 @@ pub struct Settings {
     pub hash_seed: u64,
 }
 
+impl Settings {
+    /// What the partition's store must say of itself.
+    pub const fn topology(&self) -> Topology {
+        Topology {
+            partition: self.cell.partition.0,
+            partition_count: self.cell.partition_count,
+            prefetch: self.prefetch,
+        }
+    }
+}
+
 /// How many disks must confirm a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Durability {
     /// Replicas whose disks must confirm, beside the primary's.
     pub replicas: u32,
+}
+
+impl Durability {
+    /// Whether so many disks, and so many replicas in memory, are enough.
+    pub const fn is_met_by(self, confirmed: Confirmed) -> bool {
+        confirmed.primary_disk
+            && confirmed.replica_disks >= self.replicas
+            && confirmed.replicas_in_memory >= self.replicas
+    }
 }
 
 /// How many have confirmed.
@@ -101,6 +122,34 @@ pub struct Topology {
     pub partition_count: u32,
     /// The prefetch of every instance.
     pub prefetch: u16,
+}
+
+impl Topology {
+    /// What is wrong with a store that says this of itself, for a process that is configured as
+    /// `self`; `None` when it is the right one.
+    pub fn problem(self, found: Option<Topology>) -> Option<String> {
+        match found {
+            Some(found) if found == self => None,
+            Some(found) => Some(format!(
+                "the store's topology is {found}, but this process is configured as {self}; change \
+                 the configuration, or connect to the right store"
+            )),
+            None => Some(format!(
+                "the store has no topology: it was emptied or is the wrong one; restore it or \
+                 connect to the right one, and only for a new cell run `cell init` ({self})"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Topology {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "partition {} of {} with prefetch {}",
+            self.partition, self.partition_count, self.prefetch
+        )
+    }
 }
 
 /// Why a partition is halted; written under the fence.
@@ -550,7 +599,7 @@ impl<G: GuardSet> Partition<G> {
 
     /// Judges a store's topology and halt. `None` when the partition may not go on.
     fn accept_guards(&mut self, guards: Guards) -> Option<Guards> {
-        if let Some(line) = self.topology_problem(guards.topology) {
+        if let Some(line) = self.settings.topology().problem(guards.topology) {
             self.refuse(line);
             return None;
         }
@@ -562,35 +611,6 @@ impl<G: GuardSet> Partition<G> {
             return None;
         }
         Some(guards)
-    }
-
-    fn topology_problem(&self, found: Option<Topology>) -> Option<String> {
-        let cell = &self.settings.cell;
-        let expected = Topology {
-            partition: cell.partition.0,
-            partition_count: cell.partition_count,
-            prefetch: self.settings.prefetch,
-        };
-        let told = |topology: Topology| {
-            format!(
-                "partition {} of {} with prefetch {}",
-                topology.partition, topology.partition_count, topology.prefetch
-            )
-        };
-        match found {
-            Some(found) if found == expected => None,
-            Some(found) => Some(format!(
-                "the store's topology is {}, but this process is configured as {}; change the \
-                 configuration, or connect to the right store",
-                told(found),
-                told(expected)
-            )),
-            None => Some(format!(
-                "the store has no topology: it was emptied or is the wrong one; restore it or \
-                 connect to the right one, and only for a new cell run `cell init` ({})",
-                told(expected)
-            )),
-        }
     }
 
     /// A store that will not do: fatal before the first connection, a pause afterwards.

@@ -191,18 +191,16 @@ impl<G: GuardSet> Partition<G> {
     /// What is missing for durability, in a sentence; `None` when nothing is.
     pub(super) fn shortfall(&self, confirmed: Confirmed) -> Option<String> {
         let needed = self.settings.durability?;
+        if needed.is_met_by(confirmed) {
+            return None;
+        }
         if !confirmed.primary_disk {
             return Some("the primary has not written to its disk in time".to_owned());
         }
-        if confirmed.replica_disks < needed.replicas
-            || confirmed.replicas_in_memory < needed.replicas
-        {
-            return Some(format!(
-                "{} of {} replicas confirmed on disk; bring the missing ones back",
-                confirmed.replica_disks.min(confirmed.replicas_in_memory),
-                needed.replicas
-            ));
-        }
-        None
+        Some(format!(
+            "{} of {} replicas confirmed on disk; bring the missing ones back",
+            confirmed.replica_disks.min(confirmed.replicas_in_memory),
+            needed.replicas
+        ))
     }
 }

@@ -4,7 +4,8 @@ use crate::keys::Keys;
 use crate::store::discover::Logins;
 use crate::store::over_tokio::{self, Socket};
 use crate::store::{Link, LinkError, meta};
-use conductor_config::{Login, StoreAddress, Topology};
+use conductor_config::{Login, StoreAddress};
+use conductor_engine::partition::Topology;
 use std::future::Future;
 use std::time::Duration;
 
@@ -84,27 +85,9 @@ pub(super) async fn connect(plan: &Plan) -> Outcome<StoreLink> {
         .link;
     let asking = async { Ok(meta::guards(&mut link, &plan.keys).await?) };
     let guards = within(ANSWER_WITHIN, asking).await?;
-    let found = guards
-        .topology
-        .map(|found| (found.partition, found.partition_count, found.prefetch));
-    let ours = plan.topology;
-    let expected = (ours.partition.0, ours.partition_count, ours.prefetch);
-    let told = |(partition, count, prefetch): (u32, u32, u16)| {
-        format!("partition {partition} of {count} with prefetch {prefetch}")
-    };
-    match found {
-        Some(found) if found == expected => Ok(link),
-        Some(found) => Err(StoreError::Refused(format!(
-            "the store's topology is {}, but this process is configured as {}; change the \
-             configuration, or connect to the right store",
-            told(found),
-            told(expected)
-        ))),
-        None => Err(StoreError::Refused(format!(
-            "the store has no topology for {}: it was emptied or is the wrong one; restore it or \
-             connect to the right one, and only for a new cell run `cell init`",
-            told(expected)
-        ))),
+    match plan.topology.problem(guards.topology) {
+        None => Ok(link),
+        Some(line) => Err(StoreError::Refused(line)),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::messages::{
 use crate::wire;
 use conductor_engine::partition::{
     Action, Answer, Confirmed, Executed, Generation, Input, Note, Packet, Partition, Status,
-    StoreEvent, Tag, Topology,
+    StoreEvent, Tag,
 };
 use conductor_engine::{Incoming, PartitionId, Step};
 use glommio::Task;
@@ -94,11 +94,7 @@ impl Driver {
             durability: assignment.settings.durability,
             timeout: assignment.durability_timeout,
         };
-        let topology = Topology {
-            partition: partition.0,
-            partition_count: assignment.settings.cell.partition_count,
-            prefetch: assignment.settings.prefetch,
-        };
+        let topology = assignment.settings.topology();
         Self {
             partition,
             machine: Partition::new(assignment.settings),
@@ -265,9 +261,8 @@ impl Driver {
     }
 
     fn confirmed(&mut self, confirmed: Confirmed, now: Instant) {
-        let enough = self.site.waits.durability.is_none_or(|needed| {
-            confirmed.primary_disk && confirmed.replica_disks >= needed.replicas
-        });
+        let needed = self.site.waits.durability;
+        let enough = needed.is_none_or(|needed| needed.is_met_by(confirmed));
         if let (true, Some(flight)) = (enough, self.flight.take()) {
             let executed = flight.executed.unwrap_or(now);
             let commands = flight.commands as u64;

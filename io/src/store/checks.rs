@@ -144,10 +144,7 @@ pub async fn durability<S: AsyncRead + AsyncWrite + Unpin>(
         return Err(LinkError::Refused { command, words }.into());
     }
     let confirmed = confirmed(&replies[1], &replies[2]).ok_or_else(|| unexpected("WAITAOF"))?;
-    if confirmed.primary_disk
-        && confirmed.replica_disks >= needed.replicas
-        && confirmed.replicas_in_memory >= needed.replicas
-    {
+    if needed.is_met_by(confirmed) {
         return Ok(());
     }
     Err(CheckError::Unavailable(format!(

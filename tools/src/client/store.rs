@@ -55,12 +55,9 @@ pub enum StoreError {
     NotDurable(String),
     /// The store belongs to another cell.
     #[error(
-        "the store at {address} is already set up as partition {} of {} with prefetch {}, and the \
-         settings say partition {} of {} with prefetch {}; correct the settings or the store's \
-         address. A topology is never overwritten: another count is another cell with a store of \
-         its own",
-        found.partition, found.partition_count, found.prefetch,
-        wanted.partition, wanted.partition_count, wanted.prefetch
+        "the store at {address} is already set up as {found}, and the settings say {wanted}; correct \
+         the settings or the store's address. A topology is never overwritten: another count is \
+         another cell with a store of its own"
     )]
     OtherTopology {
         /// Where.
@@ -123,11 +120,7 @@ impl Store {
             keys: Keys::new(partition),
             address: primary.address,
             durability: settings.durability,
-            wanted: Topology {
-                partition: partition.0,
-                partition_count: settings.partition_count,
-                prefetch: settings.prefetch,
-            },
+            wanted: settings.topology(partition),
         })
     }
 
