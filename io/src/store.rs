@@ -9,5 +9,6 @@ pub mod discover;
 mod link;
 pub mod meta;
 pub mod over_tokio;
+pub mod waits;
 
 pub use link::{Link, LinkError, is_out_of_memory, unexpected};

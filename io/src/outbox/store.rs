@@ -8,7 +8,7 @@ use super::entry::StreamEntry;
 use super::plan::{ANSWER_WITHIN, Outcome, Plan, StoreError, StoreLink, Wait, connect, within};
 use crate::keys::field;
 use crate::resp::{Packer, Reply};
-use crate::store::checks;
+use crate::store::{checks, waits};
 use conductor_engine::partition::Confirmed;
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ pub(super) async fn read(
         .end();
     let expected = packer.packed();
     if let Some(wait) = plan.wait {
-        pack_wait(&mut packer, wait);
+        waits::pack(&mut packer, wait.replicas, wait.timeout);
     }
     let exchanging = async {
         link.send(&packet).await?;
@@ -141,7 +141,7 @@ pub(super) async fn await_disks(
 ) -> Outcome<(bool, Confirmed)> {
     let replies = ask(link, wait.limit(), |packer| {
         lease(packer, plan);
-        pack_wait(packer, wait);
+        waits::pack(packer, wait.replicas, wait.timeout);
     });
     let replies = replies.await?;
     Ok((held(&replies[0])?, counted(&replies[1..])?))
@@ -220,24 +220,6 @@ fn lease(packer: &mut Packer<'_>, plan: &Plan) {
         .part(plan.worker.as_bytes());
     packer
         .part(plan.lease.as_millis().to_string().as_bytes())
-        .end();
-}
-
-fn pack_wait(packer: &mut Packer<'_>, wait: Wait) {
-    let (replicas, timeout) = (
-        wait.replicas.to_string(),
-        wait.timeout.as_millis().to_string(),
-    );
-    packer
-        .start(b"WAIT")
-        .part(replicas.as_bytes())
-        .part(timeout.as_bytes())
-        .end();
-    packer
-        .start(b"WAITAOF")
-        .part(b"1")
-        .part(replicas.as_bytes())
-        .part(timeout.as_bytes())
         .end();
 }
 

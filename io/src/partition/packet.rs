@@ -7,13 +7,13 @@
 
 use crate::keys::Keys;
 use crate::resp::{Packer, Reply};
-use crate::store::is_out_of_memory;
+use crate::store::{is_out_of_memory, waits};
 use crate::wire::store_writes;
 use conductor_engine::partition::{Durability, Executed, HaltRecord, LookUp, StoreEvent};
 use conductor_engine::staging::Write;
 use std::time::Duration;
 
-/// How a wait for disks is spelled.
+/// What this core waits for behind each of its writes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waits {
     pub(super) durability: Option<Durability>,
@@ -26,19 +26,7 @@ impl Waits {
         let Some(Durability { replicas }) = self.durability else {
             return;
         };
-        let replicas = replicas.to_string();
-        let timeout = self.timeout.as_millis().to_string();
-        packer
-            .start(b"WAIT")
-            .part(replicas.as_bytes())
-            .part(timeout.as_bytes())
-            .end();
-        packer
-            .start(b"WAITAOF")
-            .part(b"1")
-            .part(replicas.as_bytes())
-            .part(timeout.as_bytes());
-        packer.end();
+        waits::pack(packer, replicas, self.timeout);
     }
 }
 

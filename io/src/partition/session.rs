@@ -14,7 +14,7 @@ use crate::reconcile;
 use crate::resp::{Packer, Reply};
 use crate::store::checks::{self, CheckError};
 use crate::store::discover::{self, DiscoverError, Logins, Primary};
-use crate::store::{Link, LinkError, meta};
+use crate::store::{Link, LinkError, meta, unexpected};
 use crate::wire;
 use conductor_config::{Login, StoreAddress};
 use conductor_engine::limits::LOAD_PAGE_MEMBERS;
@@ -209,8 +209,7 @@ impl Session {
         // Nothing is written to a store of another cell, and no replica of it is waited for.
         let ours = guards.topology == Some(self.site.topology);
         if let (Some(needed), true) = (durability, first && ours) {
-            let timeout_ms = u64::try_from(self.site.waits.timeout.as_millis()).unwrap_or(u64::MAX);
-            checks::durability(link, &self.site.keys, needed, timeout_ms).await?;
+            checks::durability(link, &self.site.keys, needed, self.site.waits.timeout).await?;
         }
         Ok(StoreEvent::Connected(guards))
     }
@@ -610,10 +609,6 @@ async fn within<T>(
         None
     });
     raced.await.unwrap_or(Err(LinkError::TimedOut))
-}
-
-fn unexpected(command: &str) -> LinkError {
-    crate::store::unexpected(command)
 }
 
 fn lost(error: &LinkError) -> StoreEvent {

@@ -6,10 +6,12 @@
 //! own is really written and waited for.
 
 use super::link::{Link, LinkError, unexpected};
+use super::waits;
 use crate::keys::Keys;
 use crate::resp::Reply;
 use conductor_engine::partition::{Confirmed, Durability};
 use futures_lite::{AsyncRead, AsyncWrite};
+use std::time::Duration;
 
 /// Why a store will not do.
 #[derive(Debug)]
@@ -108,26 +110,15 @@ pub async fn durability<S: AsyncRead + AsyncWrite + Unpin>(
     link: &mut Link<S>,
     keys: &Keys,
     needed: Durability,
-    timeout_ms: u64,
+    timeout: Duration,
 ) -> Result<(), CheckError> {
-    let replicas = needed.replicas.to_string();
-    let timeout = timeout_ms.to_string();
     let replies = link
         .ask_all(|packer| {
             packer
                 .start(b"INCR")
                 .part(keys.boot_check().as_bytes())
                 .end();
-            packer
-                .start(b"WAIT")
-                .part(replicas.as_bytes())
-                .part(timeout.as_bytes())
-                .end();
-            packer
-                .start(b"WAITAOF")
-                .part(b"1")
-                .part(replicas.as_bytes());
-            packer.part(timeout.as_bytes()).end();
+            waits::pack(packer, needed.replicas, timeout);
         })
         .await?;
     for (name, reply) in ["INCR", "WAIT", "WAITAOF"].iter().zip(&replies) {
@@ -148,8 +139,9 @@ pub async fn durability<S: AsyncRead + AsyncWrite + Unpin>(
         return Ok(());
     }
     Err(CheckError::Unavailable(format!(
-        "a test write reached too few disks in {timeout_ms} ms ({confirmed}; needed: the primary \
+        "a test write reached too few disks in {} ms ({confirmed}; needed: the primary \
          and {} replicas); start the missing replica",
+        timeout.as_millis(),
         needed.replicas
     )))
 }

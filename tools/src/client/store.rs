@@ -224,11 +224,10 @@ impl Store {
             return Ok(());
         };
         let partition = self.keys.partition();
-        let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         let give_up = Instant::now() + DISKS_WITHIN;
         loop {
             let needed = Needed { replicas };
-            let waiting = checks::durability(&mut self.link, &self.keys, needed, timeout_ms);
+            let waiting = checks::durability(&mut self.link, &self.keys, needed, timeout);
             // The two waits behind each other, and the answer.
             let waited = tokio::time::timeout(timeout * 2 + ANSWER_WITHIN, waiting).await;
             match waited.unwrap_or(Err(CheckError::Link(LinkError::TimedOut))) {
