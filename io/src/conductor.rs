@@ -8,8 +8,6 @@ mod consumer;
 mod parking;
 mod replies;
 
-pub use parking::REASON_HEADER;
-
 use crate::admin::{self, Admin, IoCoreReport, PartitionHandle};
 use crate::mailbox::{self, Refused, Sender};
 use crate::messages::{ReplyOut, ToPartition};

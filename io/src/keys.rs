@@ -26,6 +26,8 @@ pub const HEADER_PARTITION: &str = "x-partition";
 pub const HEADER_PARTITION_OFFSET: &str = "x-partition-offset";
 /// Header of a published event: its sequence, which consumers count on.
 pub const HEADER_PARTITION_SEQUENCE: &str = "x-partition-sequence";
+/// The header that says why a message was parked.
+pub const HEADER_PARKED_REASON: &str = "x-parked-reason";
 
 /// The queue of a partition's commands, which is also their routing key.
 pub fn command_queue(partition: PartitionId) -> String {

@@ -301,9 +301,6 @@ impl PartitionConsumer {
             .take()
             .filter(|connection| connection.status().connected());
         self.figures().broker_connected = self.connection.is_some();
-        self.post.generation.send_replace(0);
-        self.unsent
-            .retain(|message| !matches!(message, ToPartition::Delivery(_)));
         self.unsent
             .push_back(ToPartition::ChannelLost(generation, reason.to_owned()));
     }

@@ -5,7 +5,7 @@
 //! that carries nothing else.
 
 use crate::amqp::{self, Outgoing, Publisher};
-use crate::keys::parking_queue;
+use crate::keys::{HEADER_PARKED_REASON, HEADER_PARTITION, parking_queue};
 use crate::mailbox::{Refused, Sender};
 use crate::messages::ToPartition;
 use conductor_config::BrokerSettings;
@@ -36,8 +36,6 @@ pub(super) struct Lot {
     pub(super) generation: watch::Receiver<Generation>,
 }
 
-/// The header that says why a message was parked.
-pub const REASON_HEADER: &str = "x-parked-reason";
 /// Longest reason in a header.
 const REASON_BYTES_MAX: usize = 1_024;
 /// How long the broker may leave a parked message unconfirmed.
@@ -111,14 +109,12 @@ async fn connect(
 
 fn message(job: &ParkJob) -> Outgoing {
     let mut reason = job.reason.clone();
-    while reason.len() > REASON_BYTES_MAX {
-        reason.pop();
-    }
+    reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
     let mut headers = FieldTable::default();
     let reason = LongString::from(reason.into_bytes());
-    headers.insert(REASON_HEADER.into(), AMQPValue::LongString(reason));
+    headers.insert(HEADER_PARKED_REASON.into(), AMQPValue::LongString(reason));
     headers.insert(
-        "x-partition".into(),
+        HEADER_PARTITION.into(),
         AMQPValue::LongLongInt(i64::from(job.partition.0)),
     );
     let id = format!("parked-p{}-{}-{}", job.partition, job.generation, job.tag);

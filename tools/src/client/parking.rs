@@ -10,8 +10,7 @@ use conductor_engine::{CommandId, Incoming, PartitionId};
 use conductor_io::amqp::{
     AmqpError, Outgoing, PublishError, Publisher, close_channel, open_channel, queue_counts, within,
 };
-use conductor_io::conductor::REASON_HEADER;
-use conductor_io::keys::{COMMAND_EXCHANGE, command_queue, parking_queue};
+use conductor_io::keys::{COMMAND_EXCHANGE, HEADER_PARKED_REASON, command_queue, parking_queue};
 use conductor_io::wire::decode;
 use lapin::message::Delivery;
 use lapin::options::{BasicAckOptions, BasicGetOptions};
@@ -232,7 +231,7 @@ async fn park(
     reason.clone_into(&mut about.reason);
     let mut headers = FieldTable::default();
     headers.insert(
-        REASON_HEADER.into(),
+        HEADER_PARKED_REASON.into(),
         AMQPValue::LongString(LongString::from(reason)),
     );
     let parking = parking_queue(partition);
@@ -286,7 +285,9 @@ fn properties(command_id: Option<&str>) -> BasicProperties {
 impl Parked {
     fn of(delivery: &Delivery, body_max: usize) -> Self {
         let headers = headers(delivery);
-        let reason = headers.iter().find(|(name, _)| name == REASON_HEADER);
+        let reason = headers
+            .iter()
+            .find(|(name, _)| name == HEADER_PARKED_REASON);
         let reason = match (reason, headers.iter().any(|(name, _)| name == "x-death")) {
             (Some((_, reason)), _) => reason.clone(),
             (None, true) => "the broker gave it up: delivered too often".to_owned(),

@@ -7,8 +7,7 @@
 use conductor_config::Settings;
 use conductor_engine::{Incoming, PairId, PartitionId, Side};
 use conductor_io::amqp;
-use conductor_io::conductor::REASON_HEADER;
-use conductor_io::keys::{Keys, command_queue, parking_queue};
+use conductor_io::keys::{HEADER_PARKED_REASON, Keys, command_queue, parking_queue};
 use conductor_io::wire::{decode, encode_result};
 use conductor_tools::client::{
     Done, Load, Producer, ProducerOptions, Request, Subscription, block_on,
@@ -201,7 +200,7 @@ pub(crate) fn parked(settings: &Settings, partition: u32, count: usize) -> Vec<(
             let next = tokio::time::timeout(SOON, parked.next()).await;
             let message = next.unwrap_or_else(|_| panic!("{} of {count}", found.len()))?;
             let headers = message.properties.headers().clone().unwrap_or_default();
-            let reason = match headers.inner().get(REASON_HEADER) {
+            let reason = match headers.inner().get(HEADER_PARKED_REASON) {
                 Some(AMQPValue::LongString(reason)) => text(reason.as_bytes()),
                 other => panic!("a parked message has its reason, not {other:?}"),
             };
