@@ -131,7 +131,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Says what went wrong in one line, and which kind of wrong it was.
-fn failed(error: &anyhow::Error, output: &Output) -> ExitCode {
+pub(crate) fn failed(error: &anyhow::Error, output: &Output) -> ExitCode {
     if output::reader_left(error) {
         return ExitCode::from(EXIT_DONE);
     }

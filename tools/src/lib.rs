@@ -10,5 +10,6 @@ pub mod private_cell;
 pub mod replay;
 pub mod sim;
 pub mod testbed;
+pub mod tester;
 pub mod trace;
 pub mod workload;
