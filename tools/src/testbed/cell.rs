@@ -10,6 +10,7 @@ use super::error::Result;
 use super::folder::Folder;
 use super::process::Launch;
 use super::rabbit::{self, Rabbit, RabbitOptions};
+use super::rabbit_cluster::RabbitCluster;
 use super::sentinels::{Sentinels, WatchedGroup};
 use super::valkey::{Valkey, ValkeyOptions, ValkeyUsers};
 use std::fmt::Write;
@@ -31,8 +32,10 @@ pub struct Layout {
     pub replicas: usize,
     /// How many Sentinels watch the primaries; zero for none.
     pub sentinels: usize,
-    /// The broker.
+    /// The broker's nodes.
     pub rabbit: RabbitOptions,
+    /// How many nodes the broker has; several are a cluster.
+    pub rabbit_nodes: usize,
     /// Lines for the configuration file of every store. They come last and win over ours.
     pub store_lines: Vec<String>,
 }
@@ -45,6 +48,7 @@ impl Default for Layout {
             replicas: 1,
             sentinels: 0,
             rabbit: RabbitOptions::default(),
+            rabbit_nodes: 1,
             store_lines: Vec::new(),
         }
     }
@@ -72,7 +76,7 @@ impl StoreGroup {
 /// folder lives on.
 #[derive(Debug)]
 pub struct CellServers {
-    rabbit: Rabbit,
+    brokers: RabbitCluster,
     stores: Vec<StoreGroup>,
     sentinels: Option<Sentinels>,
     users: ValkeyUsers,
@@ -85,7 +89,7 @@ impl CellServers {
     /// and writing to their disks, Sentinels that know each other.
     pub fn start(layout: &Layout) -> Result<Self> {
         let folder = Folder::new()?;
-        let rabbit = Rabbit::begin(&folder, &layout.rabbit)?;
+        let brokers = RabbitCluster::begin(&folder, &layout.rabbit, layout.rabbit_nodes)?;
         let users = ValkeyUsers::fresh()?;
         let stores = (0..layout.partitions)
             .map(|partition| start_group(&folder, layout, partition, &users))
@@ -97,11 +101,11 @@ impl CellServers {
                 group.primary.wait_durable(replicas, READY_WITHIN)?;
             }
         }
-        rabbit.wait_ready(READY_WITHIN)?;
+        brokers.wait_members(READY_WITHIN)?;
         folder.secret_file("store-password", &users.conductor)?;
         let settings = PathBuf::new();
         let mut cell = Self {
-            rabbit,
+            brokers,
             stores,
             sentinels,
             users,
@@ -112,9 +116,14 @@ impl CellServers {
         Ok(cell)
     }
 
-    /// The broker.
+    /// The broker's first node, which is the only one unless the layout says otherwise.
     pub fn rabbit(&self) -> &Rabbit {
-        &self.rabbit
+        self.brokers.node(0)
+    }
+
+    /// The broker with all its nodes.
+    pub fn brokers(&self) -> &RabbitCluster {
+        &self.brokers
     }
 
     /// The stores of a partition.
@@ -177,7 +186,7 @@ impl CellServers {
             .unwrap_or(0);
         CellSettings {
             cell: self,
-            broker: self.rabbit.address(),
+            broker: self.rabbit().address(),
             stores,
             replicas,
         }

@@ -11,18 +11,20 @@
 //!
 //! [`CellServers::start`] gives the servers of a whole cell; [`CellServers::conductor`] and
 //! [`CellServers::outbox`] start our binaries on them, which must have been built before (see
-//! [`mod@binary`]). [`Valkey`], [`Sentinels`] and [`Rabbit`] start single servers, and [`HoldProxy`]
-//! delays what passes between two of them.
+//! [`mod@binary`]). [`Valkey`], [`Sentinels`], [`Rabbit`] and [`RabbitCluster`] start single servers,
+//! and [`HoldProxy`] delays what passes between two of them.
 
 pub mod amqp;
 pub mod binary;
 pub mod cell;
+mod erlang;
 pub mod error;
 pub mod folder;
 pub mod ports;
 pub mod process;
 pub mod proxy;
 pub mod rabbit;
+pub mod rabbit_cluster;
 pub mod sentinels;
 pub mod valkey;
 mod wait;
@@ -35,6 +37,7 @@ pub use ports::Port;
 pub use process::{Launch, Process};
 pub use proxy::{Direction, HoldProxy};
 pub use rabbit::{Rabbit, RabbitOptions};
+pub use rabbit_cluster::{QueueState, RabbitCluster};
 pub use sentinels::{Sentinels, WatchedGroup};
 pub use valkey::{Valkey, ValkeyOptions, ValkeyUsers};
 pub use wait::wait_for;

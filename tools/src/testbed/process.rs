@@ -148,6 +148,12 @@ impl Process {
         self.exit_status().is_none()
     }
 
+    /// Whether it stands still where a SIGSTOP has met it.
+    pub fn is_paused(&self) -> bool {
+        let tasks = PathBuf::from(format!("/proc/{}/task", self.pid()));
+        self.is_running() && moving_threads(&tasks) == 0
+    }
+
     /// How it ended, or nothing while it runs.
     pub fn exit_status(&self) -> Option<ExitStatus> {
         let mut state = self.state();

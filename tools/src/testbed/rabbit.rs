@@ -5,8 +5,12 @@
 //! epmd, which a node would otherwise start in the background and leave behind: here it is an
 //! ordinary process of the test bed. The start script replaces itself by the virtual machine, as it
 //! does under systemd, so that signals reach the broker and nothing in between.
+//!
+//! Nodes that are to be one cluster (see [`super::RabbitCluster`]) share the cookie, the epmd and
+//! the user's password, and join the first of them as they start.
 
 use super::amqp;
+use super::erlang;
 use super::error::{Result, TestbedError, file};
 use super::folder::{Folder, fresh_password};
 use super::ports::Port;
@@ -14,7 +18,8 @@ use super::process::{Launch, Process};
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Where the distribution keeps the scripts that change no user.
@@ -25,6 +30,10 @@ pub const USER: &str = "conductor";
 const READY_WITHIN: Duration = Duration::from_secs(120);
 /// How long one look at the broker may take. A log-in that is refused takes a second.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
+/// How often, and with which pause, a node looks for the one that it is to join: as long as that
+/// one may take to start.
+const JOIN_TRIES: u32 = 600;
+const JOIN_PAUSE_MS: u32 = 200;
 /// What a graceful end of the node may take.
 const STOP_WITHIN: Duration = Duration::from_secs(60);
 
@@ -37,6 +46,8 @@ pub struct RabbitOptions {
     pub plugins: Vec<String>,
     /// Lines for `rabbitmq.conf`, such as a low memory limit. They come last and win over ours.
     pub extra: Vec<String>,
+    /// Whether it is a node of several; [`super::RabbitCluster`] says so by itself.
+    pub clustered: bool,
 }
 
 impl Default for RabbitOptions {
@@ -45,6 +56,7 @@ impl Default for RabbitOptions {
             name: "rabbit".into(),
             plugins: Vec::new(),
             extra: Vec::new(),
+            clustered: false,
         }
     }
 }
@@ -54,14 +66,38 @@ impl Default for RabbitOptions {
 pub struct Rabbit {
     // The node goes before its epmd.
     process: Process,
-    epmd: Process,
+    shared: Arc<Shared>,
     port: Port,
-    _distribution: Port,
-    _epmd_port: Port,
-    password: String,
+    distribution: Port,
     password_file: PathBuf,
     commands: Launch,
     name: String,
+}
+
+/// What all nodes of a broker have in common.
+#[derive(Debug)]
+struct Shared {
+    epmd: Process,
+    epmd_port: Port,
+    cookie: String,
+    password: String,
+}
+
+impl Shared {
+    fn start(folder: &Folder, name: &str) -> Result<Arc<Self>> {
+        let epmd_port = Port::take()?;
+        let launch = Launch::new("epmd")
+            .argument("-address")
+            .argument("127.0.0.1")
+            .argument("-port")
+            .argument(epmd_port.number().to_string());
+        Ok(Arc::new(Self {
+            epmd: Process::start(folder, &format!("{name}-epmd"), launch)?,
+            epmd_port,
+            cookie: fresh_password()?,
+            password: fresh_password()?,
+        }))
+    }
 }
 
 impl Rabbit {
@@ -74,37 +110,50 @@ impl Rabbit {
 
     /// Starts a node and does not wait, so that other servers can start beside it.
     pub fn begin(folder: &Folder, options: &RabbitOptions) -> Result<Self> {
-        let (port, distribution, epmd_port) = (Port::take()?, Port::take()?, Port::take()?);
+        let shared = Shared::start(folder, &options.name)?;
+        Self::begin_with(folder, options, shared, "")
+    }
+
+    /// The same for a node that joins the cluster of another one, as soon as that one is up.
+    pub(super) fn begin_joining(&self, folder: &Folder, options: &RabbitOptions) -> Result<Self> {
+        let joining = format!(
+            "cluster_formation.peer_discovery_backend = classic_config\n\
+             cluster_formation.classic_config.nodes.1 = {}\n\
+             cluster_formation.discovery_retry_limit = {JOIN_TRIES}\n\
+             cluster_formation.discovery_retry_interval = {JOIN_PAUSE_MS}\n",
+            self.node_name()
+        );
+        Self::begin_with(folder, options, Arc::clone(&self.shared), &joining)
+    }
+
+    fn begin_with(
+        folder: &Folder,
+        options: &RabbitOptions,
+        shared: Arc<Shared>,
+        joining: &str,
+    ) -> Result<Self> {
+        let (port, distribution) = (Port::take()?, Port::take()?);
         let name = &options.name;
         let home = folder.subfolder(name)?;
-        let password = fresh_password()?;
-        let password_file = folder.secret_file(&format!("{name}/password"), &password)?;
-        let cookie = folder.secret_file(&format!("{name}/.erlang.cookie"), &fresh_password()?)?;
+        let password_file = folder.secret_file(&format!("{name}/password"), &shared.password)?;
+        let cookie = folder.secret_file(&format!("{name}/.erlang.cookie"), &shared.cookie)?;
         fs::set_permissions(&cookie, fs::Permissions::from_mode(0o400))
             .map_err(file("protect", &cookie))?;
-        let settings = settings(options, port.number(), &password);
+        let settings = settings(options, port.number(), &shared.password, joining);
         folder.secret_file(&format!("{name}/rabbitmq.conf"), &settings)?;
         folder.secret_file(&format!("{name}/empty.conf"), "")?;
         folder.secret_file(
             &format!("{name}/enabled_plugins"),
             &plugins(&options.plugins),
         )?;
-        let ports = [port.number(), distribution.number(), epmd_port.number()];
-        let launch = node(&home, ports);
-        let epmd = Launch::new("epmd")
-            .argument("-address")
-            .argument("127.0.0.1")
-            .argument("-port")
-            .argument(epmd_port.number().to_string());
-        let epmd = Process::start(folder, &format!("{name}-epmd"), epmd)?;
+        let epmd = shared.epmd_port.number();
+        let launch = node(&home, [port.number(), distribution.number(), epmd]);
         let process = Process::start(folder, name, launch.clone())?;
         Ok(Self {
             process,
-            epmd,
+            shared,
             port,
-            _distribution: distribution,
-            _epmd_port: epmd_port,
-            password,
+            distribution,
             password_file,
             commands: launch,
             name: name.clone(),
@@ -114,7 +163,7 @@ impl Rabbit {
     /// Waits until the broker lets its user in.
     pub fn wait_ready(&self, within: Duration) -> Result<()> {
         self.process.wait_for("log-in to the broker", within, || {
-            self.log_in(USER, &self.password)
+            self.log_in(USER, self.password())
                 .map_err(|error| error.to_string())
         })
     }
@@ -144,7 +193,7 @@ impl Rabbit {
     pub fn uri_with_password(&self) -> String {
         format!(
             "amqp://{USER}:{}@{}/%2f?heartbeat=10",
-            self.password,
+            self.password(),
             self.address()
         )
     }
@@ -156,21 +205,33 @@ impl Rabbit {
 
     /// That user's password.
     pub fn password(&self) -> &str {
-        &self.password
+        &self.shared.password
     }
 
     /// The file that holds the password and nothing else.
-    pub fn password_file(&self) -> &std::path::Path {
+    pub fn password_file(&self) -> &Path {
         &self.password_file
+    }
+
+    /// The name by which the nodes of a cluster know each other.
+    pub fn node_name(&self) -> String {
+        node_name(self.port.number())
     }
 
     /// Kills the node if it runs, starts it on the same folder and ports, and waits for it.
     pub fn restart(&self) -> Result<()> {
-        if !self.epmd.is_running() {
-            self.epmd.restart()?;
-        }
-        self.process.restart()?;
+        self.begin_restart()?;
         self.wait_ready(READY_WITHIN)
+    }
+
+    /// The same without waiting. Of a cluster whose nodes have all ended, the first to come back
+    /// may wait for another one, so they are all begun before one is waited for.
+    pub fn begin_restart(&self) -> Result<()> {
+        let epmd = &self.shared.epmd;
+        if !epmd.is_running() {
+            epmd.restart()?;
+        }
+        self.process.restart()
     }
 
     /// Ends the node in good order.
@@ -199,6 +260,19 @@ impl Rabbit {
             answer,
         })
     }
+
+    /// Evaluates an Erlang expression on this node and gives what it printed with `io:format`.
+    /// Takes milliseconds; a paused node is given up after three seconds.
+    pub fn evaluate(&self, expression: &str) -> Result<String> {
+        self.ask(expression).map_err(|answer| TestbedError::Answer {
+            name: self.name.clone(),
+            answer,
+        })
+    }
+
+    pub(super) fn ask(&self, expression: &str) -> std::result::Result<String, String> {
+        erlang::evaluate(&self.commands, self.distribution.address(), expression)
+    }
 }
 
 /// A broker's address for a client's settings: no user, no password, no parameters.
@@ -206,13 +280,20 @@ pub fn uri(address: SocketAddr) -> String {
     format!("amqp://{address}/%2f")
 }
 
-fn settings(options: &RabbitOptions, port: u16, password: &str) -> String {
+fn settings(options: &RabbitOptions, port: u16, password: &str, joining: &str) -> String {
+    // A node of a cluster that finds itself alone stops serving, as it must where money is moved;
+    // a node that is alone by design has nobody to miss.
+    let partitions = if options.clustered {
+        "pause_minority"
+    } else {
+        "ignore"
+    };
     let mut lines = format!(
         "listeners.tcp.1 = 127.0.0.1:{port}\n\
          default_user = {USER}\ndefault_pass = {password}\n\
          log.console = true\nlog.console.level = info\nlog.file = false\n\
          disk_free_limit.absolute = 50MB\n\
-         cluster_partition_handling = ignore\n"
+         cluster_partition_handling = {partitions}\n{joining}"
     );
     for line in &options.extra {
         lines.push_str(line);
@@ -226,14 +307,18 @@ fn plugins(names: &[String]) -> String {
     format!("[{}].\n", names.join(","))
 }
 
-fn node(home: &std::path::Path, [port, distribution, epmd]: [u16; 3]) -> Launch {
+fn node_name(port: u16) -> String {
+    format!("conductor-{port}@localhost")
+}
+
+fn node(home: &Path, [port, distribution, epmd]: [u16; 3]) -> Launch {
     let here = |name: &str| home.join(name).into_os_string();
     Launch::new(format!("{SCRIPTS}/rabbitmq-server"))
         .variable("HOME", home)
         .variable("RUNNING_UNDER_SYSTEMD", "true")
         .variable("ERL_EPMD_PORT", epmd.to_string())
         .variable("ERL_EPMD_ADDRESS", "127.0.0.1")
-        .variable("RABBITMQ_NODENAME", format!("conductor-{port}@localhost"))
+        .variable("RABBITMQ_NODENAME", node_name(port))
         .variable("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1")
         .variable("RABBITMQ_NODE_PORT", port.to_string())
         .variable("RABBITMQ_DIST_PORT", distribution.to_string())
