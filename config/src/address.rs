@@ -7,23 +7,55 @@ use crate::error::ConfigError;
 use crate::keys::{self, Key, PARTITION_PLACEHOLDER};
 use crate::limits::STORE_PORT;
 use crate::raw::{Raw, RawSentinel, RawServer};
-use crate::settings::StoreAddress;
+use crate::secret::Secret;
+use crate::settings::{BrokerNode, StoreAddress};
 use conductor_engine::PartitionId;
 use std::net::{Ipv6Addr, SocketAddr};
 
 const STORE_HOST_DEFAULT: &str = "127.0.0.1";
 const BROKER_PORT_DEFAULT: u16 = 5_672;
 
-/// The broker's address in its parts.
+const BROKER_DEFAULT: &str = "amqp://127.0.0.1:5672/%2f";
+
+/// The nodes of the broker and their one virtual host.
 pub(crate) struct BrokerAddress {
-    pub(crate) host: String,
-    pub(crate) port: u16,
+    pub(crate) nodes: Vec<BrokerNode>,
     pub(crate) virtual_host: String,
+}
+
+/// Reads the addresses of all nodes. They are one broker, so they share their virtual host.
+pub(crate) fn broker(uris: Option<&[Secret]>) -> Result<BrokerAddress, ConfigError> {
+    let refused = |problem| ConfigError::BrokerUri { problem };
+    let Some(uris) = uris else {
+        let (node, virtual_host) = broker_node(BROKER_DEFAULT)?;
+        let nodes = vec![node];
+        return Ok(BrokerAddress {
+            nodes,
+            virtual_host,
+        });
+    };
+    let mut nodes = Vec::with_capacity(uris.len());
+    let mut shared: Option<String> = None;
+    for uri in uris {
+        let (node, virtual_host) = broker_node(uri.expose())?;
+        if nodes.contains(&node) {
+            return Err(refused("names one node twice"));
+        }
+        if shared.get_or_insert_with(|| virtual_host.clone()) != &virtual_host {
+            return Err(refused("names more than one virtual host"));
+        }
+        nodes.push(node);
+    }
+    let virtual_host = shared.ok_or_else(|| refused("is an empty list"))?;
+    Ok(BrokerAddress {
+        nodes,
+        virtual_host,
+    })
 }
 
 /// Reads `amqp://host[:port][/virtual-host]`. A user, a password, parameters and any other scheme
 /// are refused, and the text itself is never part of the refusal.
-pub(crate) fn broker(uri: &str) -> Result<BrokerAddress, ConfigError> {
+fn broker_node(uri: &str) -> Result<(BrokerNode, String), ConfigError> {
     let refused = |problem| ConfigError::BrokerUri { problem };
     if uri.starts_with("amqps:") {
         return Err(refused("asks for TLS, which is not supported yet"));
@@ -44,11 +76,7 @@ pub(crate) fn broker(uri: &str) -> Result<BrokerAddress, ConfigError> {
         None => return Err(refused("has no usable host and port")),
     };
     let virtual_host = decoded(path).ok_or_else(|| refused("has no usable virtual host"))?;
-    Ok(BrokerAddress {
-        host,
-        port,
-        virtual_host,
-    })
+    Ok((BrokerNode { host, port }, virtual_host))
 }
 
 /// Undoes percent-encoding. `None` where it is broken, or where an unencoded slash is left.

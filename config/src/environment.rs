@@ -8,7 +8,7 @@ use crate::error::ConfigError;
 use crate::keys::{self, Key};
 use crate::raw::{
     Raw, RawAdmin, RawBroker, RawCores, RawDurability, RawEvents, RawGroup, RawOutbox, RawResults,
-    RawSentinel, RawStore, RawTopology, RawWatchdog,
+    RawSentinel, RawStore, RawTopology, RawUris, RawWatchdog,
 };
 use crate::secret::Secret;
 use std::collections::BTreeMap;
@@ -113,7 +113,7 @@ impl Environment {
 
     fn broker(&self) -> Result<RawBroker, ConfigError> {
         Ok(RawBroker {
-            uri: self.secret(keys::BROKER_URI)?,
+            uri: self.text(keys::BROKER_URI)?.as_deref().map(RawUris::split),
             username: self.text(keys::BROKER_USERNAME)?,
             password: self.secret(keys::BROKER_PASSWORD)?,
             password_file: self.text(keys::BROKER_PASSWORD_FILE)?,

@@ -16,7 +16,6 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-const BROKER_URI_DEFAULT: &str = "amqp://127.0.0.1:5672/%2f";
 const ADMIN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9_601);
 const OUTBOX_ADMIN_DEFAULT: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9_602);
@@ -112,15 +111,11 @@ fn partitions(raw: &RawTopology, count: u32) -> Result<Vec<PartitionId>, ConfigE
 }
 
 fn broker(raw: &RawBroker) -> Result<BrokerSettings, ConfigError> {
-    let uri = raw
-        .uri
-        .as_ref()
-        .map_or(BROKER_URI_DEFAULT, |uri| uri.expose());
-    let address = address::broker(uri)?;
+    let uris = raw.uri.as_ref().map(|uris| uris.0.as_slice());
+    let address = address::broker(uris)?;
     let (username, password) = login::broker(raw)?;
     Ok(BrokerSettings {
-        host: address.host,
-        port: address.port,
+        nodes: address.nodes,
         virtual_host: address.virtual_host,
         username,
         password,

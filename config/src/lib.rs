@@ -31,6 +31,6 @@ pub use error::ConfigError;
 pub use load::Sources;
 pub use secret::Secret;
 pub use settings::{
-    BrokerSettings, Durability, GroupBounds, Login, OutboxSettings, PartitionSettings, Settings,
-    StoreAddress,
+    BrokerNode, BrokerSettings, Durability, GroupBounds, Login, OutboxSettings, PartitionSettings,
+    Settings, StoreAddress,
 };

@@ -10,6 +10,7 @@ use crate::error::ConfigError;
 use crate::keys::{self, Key};
 use crate::secret::Secret;
 use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
 
 /// One layer of settings.
 #[derive(Debug, Default, Deserialize)]
@@ -44,10 +45,43 @@ pub(crate) struct RawTopology {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RawBroker {
-    pub(crate) uri: Option<Secret>,
+    pub(crate) uri: Option<RawUris>,
     pub(crate) username: Option<String>,
     pub(crate) password: Option<Secret>,
     pub(crate) password_file: Option<String>,
+}
+
+/// The addresses of the broker's nodes: a list, or one text with commas. Hidden like a password,
+/// because somebody may have written one into them.
+#[derive(Debug)]
+pub(crate) struct RawUris(pub(crate) Vec<Secret>);
+
+impl RawUris {
+    /// Splits one text at its commas; an address that holds one itself has it percent-encoded.
+    pub(crate) fn split(text: &str) -> Self {
+        Self(text.split(',').map(|uri| Secret::new(uri.trim())).collect())
+    }
+}
+
+impl<'de> Deserialize<'de> for RawUris {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wrong =
+            || D::Error::custom("write this value as one text in quotes, or a list of them");
+        let text = |value| match value {
+            toml::Value::String(text) => Ok(Secret::new(text)),
+            _ => Err(wrong()),
+        };
+        // Through a generic value, because the refusal of a wrong type would quote the value.
+        match toml::Value::deserialize(deserializer) {
+            Ok(toml::Value::String(text)) => Ok(Self::split(&text)),
+            Ok(toml::Value::Array(list)) => list
+                .into_iter()
+                .map(text)
+                .collect::<Result<_, _>>()
+                .map(Self),
+            Ok(_) | Err(_) => Err(wrong()),
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -9,7 +9,7 @@ use crate::secret::Secret;
 use conductor_engine::partition::Topology;
 use conductor_engine::{PairDecimals, PairId, PartitionId};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -102,11 +102,9 @@ pub struct Login {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BrokerSettings {
-    /// A host name, or an address without brackets.
-    pub host: String,
-    /// Its port.
-    pub port: u16,
-    /// The virtual host, decoded.
+    /// Its nodes in the order in which they were named, at least one. Any of them will do.
+    pub nodes: Vec<BrokerNode>,
+    /// The virtual host, decoded; the same on every node.
     pub virtual_host: String,
     /// The user.
     pub username: String,
@@ -114,25 +112,35 @@ pub struct BrokerSettings {
     pub password: Secret,
 }
 
-impl BrokerSettings {
-    /// The whole address with user, password and heartbeat, as a client library takes it.
-    pub fn connection_uri(&self) -> Secret {
-        let (username, password) = (encoded(&self.username), encoded(self.password.expose()));
-        let (host, virtual_host) = (bracketed(&self.host), encoded(&self.virtual_host));
-        let port = self.port;
-        Secret::new(format!(
-            "amqp://{username}:{password}@{host}:{port}/{virtual_host}\
-             ?heartbeat={HEARTBEAT_SECONDS}"
-        ))
+/// Where one node of the broker listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokerNode {
+    /// A host name, or an address without brackets.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+}
+
+impl fmt::Display for BrokerNode {
+    /// As `host:port`; an IPv6 address needs brackets before a port can follow it.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BrokerNode { host, port } = self;
+        if host.contains(':') {
+            write!(out, "[{host}]:{port}")
+        } else {
+            write!(out, "{host}:{port}")
+        }
     }
 }
 
-/// An IPv6 address needs brackets before a port can follow it.
-fn bracketed(host: &str) -> String {
-    if host.contains(':') {
-        format!("[{host}]")
-    } else {
-        host.to_owned()
+impl BrokerSettings {
+    /// The whole address of a node with user, password and heartbeat, as a client library takes it.
+    pub fn connection_uri(&self, node: &BrokerNode) -> Secret {
+        let (username, password) = (encoded(&self.username), encoded(self.password.expose()));
+        let virtual_host = encoded(&self.virtual_host);
+        Secret::new(format!(
+            "amqp://{username}:{password}@{node}/{virtual_host}?heartbeat={HEARTBEAT_SECONDS}"
+        ))
     }
 }
 
@@ -193,17 +201,19 @@ mod tests {
     #[test]
     fn an_address_with_a_login_is_encoded_and_hidden() {
         let broker = BrokerSettings {
-            host: "::1".to_owned(),
-            port: 5_672,
+            nodes: vec![BrokerNode {
+                host: "::1".to_owned(),
+                port: 5_672,
+            }],
             virtual_host: "/".to_owned(),
             username: "cell".to_owned(),
             password: Secret::new("p@ss/ü"),
         };
         assert_eq!(
-            broker.connection_uri().expose(),
+            broker.connection_uri(&broker.nodes[0]).expose(),
             "amqp://cell:p%40ss%2F%C3%BC@[::1]:5672/%2F?heartbeat=10"
         );
-        let shown = format!("{broker:?} {:?}", broker.connection_uri());
+        let shown = format!("{broker:?} {:?}", broker.connection_uri(&broker.nodes[0]));
         assert!(!shown.contains("p@") && !shown.contains("p%40"));
     }
 }

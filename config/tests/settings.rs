@@ -58,10 +58,7 @@ fn the_defaults_are_these() {
         stores(&settings),
         [(PartitionId(0), direct("127.0.0.1", 6_379))]
     );
-    assert_eq!(
-        (settings.broker.host.as_str(), settings.broker.port),
-        ("127.0.0.1", 5_672)
-    );
+    assert_eq!(nodes(&settings), ["127.0.0.1:5672"]);
     assert_eq!(settings.broker.virtual_host, "/");
     assert_eq!(settings.broker.username, "guest");
     assert_eq!(settings.broker.password.expose(), "guest");
@@ -394,11 +391,38 @@ fn memory_is_a_policy_that_asks_for_no_replica() {
 
 #[test]
 fn a_broker_address_may_leave_out_its_port_and_its_virtual_host() {
-    let broker = |uri: &str| load(None, &[("RABBITMQ_URI", uri)]).broker;
-    let short = broker("amqp://rabbit");
-    assert_eq!((short.host.as_str(), short.port), ("rabbit", 5_672));
-    assert_eq!(short.virtual_host, "/");
-    let long = broker("amqp://[::1]:1234/ex%2Fchange");
-    assert_eq!((long.host.as_str(), long.port), ("::1", 1_234));
-    assert_eq!(long.virtual_host, "ex/change");
+    let load = |uri: &str| load(None, &[("RABBITMQ_URI", uri)]);
+    let short = load("amqp://rabbit");
+    assert_eq!(nodes(&short), ["rabbit:5672"]);
+    assert_eq!(short.broker.virtual_host, "/");
+    let long = load("amqp://[::1]:1234/ex%2Fchange");
+    assert_eq!(nodes(&long), ["[::1]:1234"]);
+    assert_eq!(long.broker.virtual_host, "ex/change");
+}
+
+#[test]
+fn a_broker_of_several_nodes_is_a_list_or_one_text_with_commas() {
+    let expected = ["a:5672", "b:1234", "[::1]:5672"];
+    let uris = ["amqp://a/cell", "amqp://b:1234/cell", "amqp://[::1]/cell"];
+    for text in [
+        format!("[broker]\nuri = {uris:?}"),
+        format!("[broker]\nuri = {:?}", uris.join(", ")),
+    ] {
+        let settings = load_text(&text, &[]);
+        assert_eq!(nodes(&settings), expected, "{text}");
+        assert_eq!(settings.broker.virtual_host, "cell");
+        let one = load_text(&text, &[("RABBITMQ_URI", "amqp://c")]);
+        assert_eq!(nodes(&one), ["c:5672"], "the environment replaces the list");
+    }
+    let settings = load(None, &[("RABBITMQ_URI", &uris.join(","))]);
+    assert_eq!(nodes(&settings), expected);
+}
+
+fn nodes(settings: &Settings) -> Vec<String> {
+    settings
+        .broker
+        .nodes
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }

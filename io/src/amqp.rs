@@ -11,20 +11,20 @@
 //! unacknowledged: close the channel with [`close_channel`] before anything of it is dropped.
 
 mod error;
+mod nodes;
 mod publisher;
 mod topology;
 
 pub use error::{AmqpError, Inequivalence, PublishError};
+pub use nodes::{Nodes, connect};
 pub use publisher::{Outgoing, Publication, Publisher};
 pub use topology::{
     QueueCounts, declare_event_queue, declare_events, declare_partition, queue_counts,
     require_events,
 };
 
-use conductor_config::BrokerSettings;
 use lapin::types::ShortString;
-use lapin::uri::AMQPUri;
-use lapin::{Channel, Connection, ConnectionProperties};
+use lapin::{Channel, Connection};
 use std::future::Future;
 use std::time::Duration;
 
@@ -36,33 +36,6 @@ pub const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
 /// The reply code of an ordinary end.
 const REPLY_SUCCESS: u16 = 200;
-
-/// Connects and logs in. The name is what an operator reads in the broker's list of connections.
-///
-/// # Errors
-/// [`AmqpError::Connect`] or [`AmqpError::Login`]; neither ever holds the password.
-pub async fn connect(broker: &BrokerSettings, name: &str) -> Result<Connection, AmqpError> {
-    let address = format!("{}:{}", broker.host, broker.port);
-    let failed = |reason: String| AmqpError::Connect {
-        address: address.clone(),
-        user: broker.username.clone(),
-        reason,
-    };
-    // The parser's own words could quote the password.
-    let uri: AMQPUri = broker
-        .connection_uri()
-        .expose()
-        .parse()
-        .map_err(|_| failed("the address cannot be read; correct [broker] uri".to_owned()))?;
-    let properties = ConnectionProperties::default().with_connection_name(name.into());
-    let connecting = Connection::connect_uri(uri, properties);
-    match tokio::time::timeout(CALL_WITHIN, connecting).await {
-        Ok(connected) => connected.map_err(|error| {
-            AmqpError::connecting(address.clone(), broker.username.clone(), &error)
-        }),
-        Err(_) => Err(failed("no answer in time".to_owned())),
-    }
-}
 
 /// Opens a channel.
 ///

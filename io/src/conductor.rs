@@ -9,6 +9,7 @@ mod parking;
 mod replies;
 
 use crate::admin::{self, Admin, IoCoreReport, PartitionHandle};
+use crate::amqp::Nodes;
 use crate::mailbox::{self, Refused, Sender};
 use crate::messages::{ReplyOut, ToPartition};
 use crate::partition::{self, Assignment};
@@ -123,7 +124,7 @@ fn start(
         partition::spawn(assigned).map_err(|error| ConductorError::System(error.to_string()))?;
         let post = Post {
             partition: part.id,
-            broker: Arc::clone(&broker),
+            broker: Nodes::new(Arc::clone(&broker)),
             prefetch: settings.prefetch,
             watchdog: settings.watchdog,
             to_partition: to_partition.clone(),
@@ -149,8 +150,16 @@ fn start(
         });
         mailboxes.insert(part.id, to_partition);
     }
-    tokio::task::spawn_local(parking::run(Arc::clone(&broker), park_jobs, lots));
-    tokio::task::spawn_local(replies::run(broker, replies_out, Arc::clone(&report)));
+    tokio::task::spawn_local(parking::run(
+        Nodes::new(Arc::clone(&broker)),
+        park_jobs,
+        lots,
+    ));
+    tokio::task::spawn_local(replies::run(
+        Nodes::new(broker),
+        replies_out,
+        Arc::clone(&report),
+    ));
     let stop_pages = serve_pages(&settings, &cores, listener, handles, &report);
     Ok((
         Process {

@@ -97,10 +97,8 @@ fn the_settings_lead_to_the_servers(cell: &CellServers) {
     };
     let settings = load(cell.settings_file());
     let broker = &settings.broker;
-    assert_eq!(
-        format!("{}:{}", broker.host, broker.port),
-        cell.rabbit().address().to_string()
-    );
+    let nodes: Vec<String> = broker.nodes.iter().map(ToString::to_string).collect();
+    assert_eq!(nodes, [cell.rabbit().address().to_string()]);
     assert_eq!(broker.password.expose(), cell.rabbit().password());
     let login = settings
         .store_login

@@ -232,6 +232,23 @@ pub(crate) const LOGINS: &[Refusal] = &[
          amqp://host:5672/%2f",
     ),
     environment(
+        &[("RABBITMQ_URI", "amqp://a/x,amqp://b/y")],
+        "[broker] uri (RABBITMQ_URI) names more than one virtual host; write it like \
+         amqp://host:5672/%2f",
+    ),
+    environment(
+        &[("RABBITMQ_URI", "amqp://a,amqp://a:5672/%2f")],
+        "[broker] uri (RABBITMQ_URI) names one node twice; write it like amqp://host:5672/%2f",
+    ),
+    file(
+        "[broker]\nuri = []",
+        "[broker] uri (RABBITMQ_URI) is an empty list; write it like amqp://host:5672/%2f",
+    ),
+    file(
+        "[broker]\nuri = [\"amqp://a\", 7]",
+        "{dir}/conductor.toml line 2: write this value as one text in quotes",
+    ),
+    environment(
         &[("RABBITMQ_USERNAME", "cell")],
         "[broker] username (RABBITMQ_USERNAME) is set without a password; set [broker] password \
          (RABBITMQ_PASSWORD) or [broker] password_file (RABBITMQ_PASSWORD_FILE)",

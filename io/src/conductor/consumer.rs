@@ -10,11 +10,10 @@
 
 use super::parking::ParkJob;
 use crate::admin::{IoCoreReport, PartitionIo, QueueCounts};
-use crate::amqp::{self, AmqpError};
+use crate::amqp::{self, AmqpError, Nodes};
 use crate::keys::command_queue;
 use crate::mailbox::{Receiver, Refused, Sender};
 use crate::messages::{Delivery, FromPartition, ReplyAddress, ToPartition};
-use conductor_config::BrokerSettings;
 use conductor_engine::PartitionId;
 use conductor_engine::limits::{RECONNECT_BACKOFF_MS_MAX, RECONNECT_BACKOFF_MS_MIN};
 use conductor_engine::partition::{Generation, Tag};
@@ -44,7 +43,7 @@ pub(super) enum Ending {
 /// What one consumer is given.
 pub(super) struct Post {
     pub(super) partition: PartitionId,
-    pub(super) broker: Arc<BrokerSettings>,
+    pub(super) broker: Nodes,
     pub(super) prefetch: u16,
     pub(super) watchdog: Duration,
     pub(super) to_partition: Sender<ToPartition>,
@@ -217,7 +216,7 @@ impl PartitionConsumer {
             .connection
             .take()
             .filter(|connection| connection.status().connected());
-        let (broker, partition) = (Arc::clone(&self.post.broker), self.post.partition);
+        let (broker, partition) = (self.post.broker.clone(), self.post.partition);
         let prefetch = self.post.prefetch;
         self.opening = Some(Box::pin(async move {
             tokio::time::sleep(pause).await;
@@ -416,13 +415,16 @@ impl PartitionConsumer {
 
 async fn open(
     kept: Option<Connection>,
-    broker: &BrokerSettings,
+    broker: &Nodes,
     partition: PartitionId,
     prefetch: u16,
 ) -> Result<Opened, AmqpError> {
     let connection = match kept {
         Some(connection) => connection,
-        None => amqp::connect(broker, &format!("conductor commands p{partition}")).await?,
+        None => {
+            let name = format!("conductor commands p{partition}");
+            broker.connect(&name).await?
+        }
     };
     let channel = amqp::open_channel(&connection).await?;
     amqp::declare_partition(&channel, partition).await?;

@@ -4,18 +4,16 @@
 //! crash in between can park it twice and never lose it. Runs on the I/O core, on a connection
 //! that carries nothing else.
 
-use crate::amqp::{self, Outgoing, Publisher};
+use crate::amqp::{self, Nodes, Outgoing, Publisher};
 use crate::keys::{HEADER_PARKED_REASON, HEADER_PARTITION, parking_queue};
 use crate::mailbox::{Refused, Sender};
 use crate::messages::ToPartition;
-use conductor_config::BrokerSettings;
 use conductor_engine::PartitionId;
 use conductor_engine::partition::{Generation, Tag};
 use lapin::BasicProperties;
 use lapin::Connection;
 use lapin::types::{AMQPValue, FieldTable, LongString};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tracing::warn;
@@ -45,7 +43,7 @@ const TRY_AGAIN: Duration = Duration::from_millis(500);
 
 /// Parks messages one after the other, each until it is confirmed or its delivery is void.
 pub(super) async fn run(
-    broker: Arc<BrokerSettings>,
+    broker: Nodes,
     mut jobs: mpsc::UnboundedReceiver<ParkJob>,
     lots: BTreeMap<PartitionId, Lot>,
 ) {
@@ -74,7 +72,7 @@ pub(super) async fn run(
 }
 
 async fn park(
-    broker: &BrokerSettings,
+    broker: &Nodes,
     publisher: &mut Option<(Connection, Publisher)>,
     job: &ParkJob,
 ) -> Result<(), String> {
@@ -96,10 +94,10 @@ async fn park(
 
 /// The queue is declared again too: somebody may have deleted it.
 async fn connect(
-    broker: &BrokerSettings,
+    broker: &Nodes,
     partition: PartitionId,
 ) -> Result<(Connection, Publisher), amqp::AmqpError> {
-    let connection = amqp::connect(broker, "conductor parking").await?;
+    let connection = broker.connect("conductor parking").await?;
     let channel = amqp::open_channel(&connection).await?;
     amqp::declare_partition(&channel, partition).await?;
     amqp::close_channel(&channel).await;

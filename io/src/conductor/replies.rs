@@ -5,10 +5,9 @@
 //! that misses one sends its command again and gets the stored result. Runs on the I/O core.
 
 use crate::admin::IoCoreReport;
-use crate::amqp;
+use crate::amqp::{self, Nodes};
 use crate::mailbox::Receiver;
 use crate::messages::ReplyOut;
-use conductor_config::BrokerSettings;
 use lapin::options::BasicPublishOptions;
 use lapin::{BasicProperties, Channel, Connection};
 use std::sync::Arc;
@@ -26,11 +25,7 @@ struct Desk {
 }
 
 /// Sends replies until every partition has ended.
-pub(super) async fn run(
-    broker: Arc<BrokerSettings>,
-    replies: Receiver<ReplyOut>,
-    report: Arc<IoCoreReport>,
-) {
+pub(super) async fn run(broker: Nodes, replies: Receiver<ReplyOut>, report: Arc<IoCoreReport>) {
     let mut desk = Desk::default();
     while let Some(reply) = replies.receive().await {
         let (partition, durable) = (reply.partition, reply.durable);
@@ -45,7 +40,7 @@ pub(super) async fn run(
 }
 
 impl Desk {
-    async fn send(&mut self, broker: &BrokerSettings, reply: ReplyOut) -> bool {
+    async fn send(&mut self, broker: &Nodes, reply: ReplyOut) -> bool {
         let Some(channel) = self.channel(broker).await else {
             return false;
         };
@@ -73,7 +68,7 @@ impl Desk {
     }
 
     /// The channel, unless the broker takes nothing at the moment.
-    async fn channel(&mut self, broker: &BrokerSettings) -> Option<Channel> {
+    async fn channel(&mut self, broker: &Nodes) -> Option<Channel> {
         self.open = self.open.take().filter(|(connection, channel)| {
             connection.status().connected() && channel.status().connected()
         });
@@ -91,8 +86,8 @@ impl Desk {
     }
 }
 
-async fn connect(broker: &BrokerSettings) -> Result<(Connection, Channel), amqp::AmqpError> {
-    let connection = amqp::connect(broker, "conductor replies").await?;
+async fn connect(broker: &Nodes) -> Result<(Connection, Channel), amqp::AmqpError> {
+    let connection = broker.connect("conductor replies").await?;
     let channel = amqp::open_channel(&connection).await?;
     Ok((connection, channel))
 }

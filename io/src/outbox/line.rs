@@ -4,7 +4,7 @@
 //! lost. It only publishes: a broker that is short of memory or disk stops reading from such a
 //! connection, and nothing that consumes may share it.
 
-use crate::amqp::{self, AmqpError, Publisher};
+use crate::amqp::{self, AmqpError, Nodes, Publisher};
 use conductor_config::BrokerSettings;
 use futures_util::StreamExt;
 use lapin::{Connection, Event};
@@ -21,7 +21,7 @@ const CONFIRM_WITHIN: Duration = Duration::from_secs(30);
 /// The shared connection, or how to get one.
 #[derive(Debug)]
 pub(super) struct Line {
-    broker: BrokerSettings,
+    broker: Nodes,
     name: String,
     partitions: String,
     held: Mutex<Option<Held>>,
@@ -61,7 +61,7 @@ impl Line {
     /// A line that is not connected yet.
     pub(super) fn new(broker: &BrokerSettings, partitions: &str, worker: &str) -> Self {
         Self {
-            broker: broker.clone(),
+            broker: Nodes::new(Arc::new(broker.clone())),
             name: format!("conductor-outbox of partitions {partitions} ({worker})"),
             partitions: partitions.to_owned(),
             held: Mutex::new(None),
@@ -109,7 +109,7 @@ impl Line {
     }
 
     async fn connect(&self) -> Result<Held, AmqpError> {
-        let connection = amqp::connect(&self.broker, &self.name).await?;
+        let connection = self.broker.connect(&self.name).await?;
         let (tell, lost) = watch::channel(None);
         self.blocked.store(false, Ordering::Relaxed);
         let events = connection.events_listener();
