@@ -9,7 +9,7 @@ mod bad_input_support;
 mod live;
 mod raw_messages;
 
-use bad_input_support::{Case, Cases, Fate, order};
+use bad_input_support::{Case, Cases, Fate, burst, parked_of};
 use conductor_engine::{CommandId, PartitionId};
 use conductor_io::keys::Keys;
 use conductor_tools::testbed::{Instance, Layout};
@@ -17,17 +17,6 @@ use live::{LATER, LiveCell, assert_same_events, metric};
 use raw_messages::{parked, replay, replies, stored_book, text, wait_queued};
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-/// Every case with a good command before it, and one after the last.
-fn burst(cases: &[Case]) -> Vec<Vec<u8>> {
-    let good = |number| order(&format!("good-{number}")).to_string().into_bytes();
-    let mut burst = Vec::new();
-    for (number, case) in cases.iter().enumerate() {
-        burst.extend([good(number), case.body.clone()]);
-    }
-    burst.push(good(cases.len()));
-    burst
-}
 
 /// The reply to each case, from the replies to its burst.
 fn of_cases(replies: &[Option<String>]) -> impl Iterator<Item = Option<&str>> {
@@ -133,14 +122,6 @@ fn assert_fate(live: &LiveCell, case: &Case, reply: Option<&str>, told: &Told) {
     let key = Keys::new(PartitionId(0)).processed_command(&CommandId::new(id).expect("an id"));
     let stored: Option<String> = live.store(0).command(&["GET", &key]).expect("it answers");
     assert_eq!(stored.as_deref(), Some(reply), "{shown}");
-}
-
-fn parked_of(cases: &[Case]) -> Vec<(&[u8], &str)> {
-    let parked = cases.iter().filter_map(|case| match case.fate {
-        Fate::Parked(reason) => Some((case.body.as_slice(), reason)),
-        _ => None,
-    });
-    parked.collect()
 }
 
 /// The parking queue holds exactly these, whole and in this order, each with its reason.

@@ -152,9 +152,24 @@ impl HoldProxy {
 
     /// Cuts every connection; what is held is lost. New ones are served.
     pub fn cut(&self) {
-        for connection in self.shared.control().connections.drain(..) {
+        let mut control = self.shared.control();
+        for connection in control.connections.drain(..) {
             let _ = connection.shutdown(Shutdown::Both);
         }
+        // What is held is now let go of, and has nowhere to go.
+        for way in &mut control.ways {
+            way.releases += 1;
+        }
+    }
+
+    /// Waits until nothing is held: what was released or cut has gone.
+    pub fn wait_empty(&self, within: Duration) -> Result<()> {
+        super::wait_for("proxy that holds nothing", within, || {
+            match self.held_bytes() {
+                0 if !self.is_holding() => Ok(()),
+                bytes => Err(format!("{bytes} bytes are held")),
+            }
+        })
     }
 
     /// Refuses new connections, or takes them again. Returns when it is so.

@@ -3,6 +3,8 @@
 //! A table on purpose apart from the code that decodes: it says what the wire promises, and its
 //! cases come in pairs with the last value that is still taken.
 
+#![allow(dead_code, reason = "each test file uses a part")]
+
 mod commands;
 mod limits;
 
@@ -104,6 +106,26 @@ pub(crate) fn order(id: &str) -> Value {
             "quoteDecimals": 2, "timestamp": 1_767_225_600_000_u64,
         },
     })
+}
+
+/// Every case with a good command before it, and one after the last.
+pub(crate) fn burst(cases: &[Case]) -> Vec<Vec<u8>> {
+    let good = |number| order(&format!("good-{number}")).to_string().into_bytes();
+    let mut burst = Vec::new();
+    for (number, case) in cases.iter().enumerate() {
+        burst.extend([good(number), case.body.clone()]);
+    }
+    burst.push(good(cases.len()));
+    burst
+}
+
+/// What must be in the parking queue, each with a part of its reason.
+pub(crate) fn parked_of(cases: &[Case]) -> Vec<(&[u8], &str)> {
+    let parked = cases.iter().filter_map(|case| match case.fate {
+        Fate::Parked(reason) => Some((case.body.as_slice(), reason)),
+        _ => None,
+    });
+    parked.collect()
 }
 
 fn change(command: &mut Value, pointer: &str, value: Value) {

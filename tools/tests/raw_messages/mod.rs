@@ -10,7 +10,7 @@ use conductor_io::amqp;
 use conductor_io::keys::{HEADER_PARKED_REASON, Keys, command_queue, parking_queue};
 use conductor_io::wire::{decode, encode_result};
 use conductor_tools::client::{
-    Done, Load, Producer, ProducerOptions, Request, Subscription, block_on,
+    Done, Load, Producer, ProducerOptions, Request, Subscription, Summary, block_on,
 };
 use conductor_tools::replay::{
     BookView, Counts, FastReplay, OrderView, PairView, QueueView, Verdict,
@@ -20,6 +20,7 @@ use conductor_tools::trace::destination;
 use lapin::types::AMQPValue;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// How long anything of a small cell may take on a machine that is busy.
@@ -30,14 +31,27 @@ const WINDOW: usize = 512;
 /// Sends messages in this order and waits until each of them is answered or, where it is no
 /// command, confirmed.
 pub(crate) fn send(settings: &Settings, messages: &[Vec<u8>]) -> Vec<Done> {
+    let options = ProducerOptions {
+        window: WINDOW,
+        reply_within: Some(SOON),
+    };
+    let (summary, done) = send_counted(settings, messages, options, &AtomicUsize::new(0));
+    assert!(summary.is_complete(), "{summary}");
+    done
+}
+
+/// The same in a way of the test's own, where replies may be missing, with a count of what is done.
+pub(crate) fn send_counted(
+    settings: &Settings,
+    messages: &[Vec<u8>],
+    options: ProducerOptions,
+    count: &AtomicUsize,
+) -> (Summary, Vec<Done>) {
     let mut feed = Feed {
         messages: messages.iter().cloned().collect(),
         partition_count: settings.partition_count,
         done: Vec::new(),
-    };
-    let options = ProducerOptions {
-        window: WINDOW,
-        reply_within: Some(SOON),
+        count,
     };
     let sending = async {
         let mut producer = Producer::connect(&settings.broker, "test").await?;
@@ -46,8 +60,7 @@ pub(crate) fn send(settings: &Settings, messages: &[Vec<u8>]) -> Vec<Done> {
         Ok(sent?)
     };
     let summary = block_on(sending).expect("the broker takes everything");
-    assert!(summary.is_complete(), "{summary}");
-    feed.done
+    (summary, feed.done)
 }
 
 /// The reply to each message, where it is a command.
@@ -58,13 +71,14 @@ pub(crate) fn replies(settings: &Settings, messages: &[Vec<u8>]) -> Vec<Option<S
         .collect()
 }
 
-struct Feed {
+struct Feed<'a> {
     messages: VecDeque<Vec<u8>>,
     partition_count: u32,
     done: Vec<Done>,
+    count: &'a AtomicUsize,
 }
 
-impl Load for Feed {
+impl Load for Feed<'_> {
     fn next(&mut self) -> anyhow::Result<Option<Request>> {
         let Some(body) = self.messages.pop_front() else {
             return Ok(None);
@@ -87,6 +101,7 @@ impl Load for Feed {
 
     fn done(&mut self, done: Done) -> anyhow::Result<()> {
         self.done.push(done);
+        self.count.store(self.done.len(), Ordering::Relaxed);
         Ok(())
     }
 }
@@ -191,14 +206,23 @@ fn queues(store: &Valkey, keys: &Keys, pair: PairId, side: Side) -> Vec<QueueVie
 /// What is in a partition's parking queue: each of so many messages with its reason, oldest first.
 /// They stay there.
 pub(crate) fn parked(settings: &Settings, partition: u32, count: usize) -> Vec<(Vec<u8>, String)> {
+    parked_while(settings, partition, |found| found.len() < count)
+}
+
+/// The same, for as long as what was found asks for more.
+pub(crate) fn parked_while(
+    settings: &Settings,
+    partition: u32,
+    more: impl Fn(&[(Vec<u8>, String)]) -> bool,
+) -> Vec<(Vec<u8>, String)> {
     let queue = parking_queue(PartitionId(partition));
     let reading = async {
         let connection = amqp::connect(&settings.broker, "parked").await?;
         let mut parked = Subscription::open(&connection, &queue, 1_000).await?;
         let mut found = Vec::new();
-        while found.len() < count {
+        while more(&found) {
             let next = tokio::time::timeout(SOON, parked.next()).await;
-            let message = next.unwrap_or_else(|_| panic!("{} of {count}", found.len()))?;
+            let message = next.unwrap_or_else(|_| panic!("only {} came", found.len()))?;
             let headers = message.properties.headers().clone().unwrap_or_default();
             let reason = match headers.inner().get(HEADER_PARKED_REASON) {
                 Some(AMQPValue::LongString(reason)) => text(reason.as_bytes()),
