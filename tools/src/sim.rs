@@ -18,6 +18,7 @@ mod farm;
 mod fault;
 mod io_core;
 mod judge;
+mod moral;
 mod node;
 mod oracle;
 mod plan;
@@ -39,6 +40,7 @@ mod world;
 pub use farm::{Batch, Failure, Yield, run_batch};
 pub use fault::{Fault, When, Whom};
 pub use judge::Wrong;
+pub use moral::{Moral, WHO_IS_WHO};
 pub use plan::Plan;
 pub use tally::{Count, Tally};
 

@@ -1,7 +1,7 @@
 //! `cell sim`: the engine's own machines through more fault schedules than any machine could stage.
 
 use super::{EXIT_DONE, EXIT_FAILED, Output, table};
-use crate::sim::{Batch, Count, Failure, Plan, Tally, Yield, run_batch};
+use crate::sim::{Batch, Count, Failure, Moral, Plan, Tally, WHO_IS_WHO, Yield, run_batch};
 use conductor_engine::guards::Guard;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -42,6 +42,9 @@ pub(super) struct Args {
     #[arg(long)]
     uncovered: bool,
 }
+
+/// Characters of a line of prose.
+const LINE_CHARACTERS: usize = 100;
 
 fn guard(word: &str) -> Result<Guard, String> {
     word.parse()
@@ -104,6 +107,8 @@ struct Report {
     failure: Option<FailureReport>,
     #[serde(skip)]
     tally: Tally,
+    #[serde(skip)]
+    broken: Option<Guard>,
 }
 
 #[derive(Debug, Serialize)]
@@ -140,6 +145,7 @@ impl Report {
             digest: came.digest,
             failure: came.failure.map(FailureReport::new),
             tally: came.tally,
+            broken: batch.broken,
         }
     }
 
@@ -191,11 +197,8 @@ fn schedule(plan: &Plan) -> Vec<String> {
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.guard_off, &self.failure) {
-            (Some(guard), Some(failure)) => {
-                writeln!(out, "the guard {guard} is missed by seed {}", failure.seed)?;
-                return failure.fmt(out);
-            }
+        match (self.broken, &self.failure) {
+            (Some(guard), Some(failure)) => return failure.without(guard, out),
             (Some(guard), None) => writeln!(
                 out,
                 "nobody misses the guard {guard} in {} seeds from {}",
@@ -217,14 +220,51 @@ impl fmt::Display for Report {
     }
 }
 
+impl FailureReport {
+    /// The story of a run without a guard: what the guard is for, what happened, what that comes to.
+    fn without(&self, guard: Guard, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let moral = Moral::of(guard);
+        writeln!(out, "the guard {guard} is missed by seed {}\n", self.seed)?;
+        writeln!(out, "{}", wrapped(moral.protects))?;
+        let off = format!("In this run the guard is off: {}.", guard.without());
+        writeln!(out, "\n{}", wrapped(&off))?;
+        write!(out, "{self}")?;
+        let end = format!("So, without the guard {guard}, {}.", moral.without);
+        writeln!(out, "{}", wrapped(&end))
+    }
+}
+
+/// Words in lines of a terminal's width.
+fn wrapped(words: &str) -> String {
+    let mut lines = String::new();
+    let mut length = 0;
+    for word in words.split_whitespace() {
+        if length > 0 && length + 1 + word.len() > LINE_CHARACTERS {
+            lines.push('\n');
+            length = 0;
+        } else if length > 0 {
+            lines.push(' ');
+            length += 1;
+        }
+        lines.push_str(word);
+        length += word.len();
+    }
+    lines
+}
+
 impl fmt::Display for FailureReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "\nseed {}: {}", self.seed, self.wrong)?;
-        writeln!(out, "\nthe shortest schedule that was found:")?;
+        writeln!(
+            out,
+            "\nthe shortest schedule that was found to go wrong in the same way (a step is one move \
+             of anybody):"
+        )?;
         for line in &self.schedule {
             writeln!(out, "  {line}")?;
         }
-        writeln!(out, "\nits story:")?;
+        writeln!(out, "\nwho is who:\n{WHO_IS_WHO}")?;
+        writeln!(out, "\nits story (! marks what a fault does):")?;
         for line in &self.story {
             writeln!(out, "{line}")?;
         }

@@ -34,6 +34,11 @@ impl<G: GuardSet> World<'_, G> {
         }
         let back = self.random.usize(..self.produced.min(4));
         let published = self.script.publish(self.produced - 1 - back);
+        if self.story.is_told() {
+            let words = self.script.words(published);
+            let line = format!("has not heard that {words} arrived, and sends it again");
+            self.tell_fault(|_| ("producer".into(), line));
+        }
         self.enqueue(published);
         true
     }
@@ -72,8 +77,8 @@ impl<G: GuardSet> World<'_, G> {
         let events = self.nodes[self.primary].data.stream.len();
         let left = self.broker.depth();
         self.wrong(Wrong::NeverSettles(format!(
-            "{left} commands wait for their acknowledgement and {events} events for the outbox, \
-             {} s after the last fault",
+            "{left} messages wait for their acknowledgement and {events} events for the outbox, \
+             {} s after the last fault, and nothing moves",
             SETTLES_WITHIN / SECOND
         )));
     }

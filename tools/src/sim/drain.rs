@@ -254,7 +254,8 @@ impl<G: GuardSet> World<'_, G> {
         let actor = Actor::Outbox(place);
         let late = std::mem::take(&mut self.late[actor.place()]);
         if late > 0 {
-            self.tell(|names| (names.actor(actor), "its packet is kept on the way".into()));
+            let line = "its packet to the store is kept on the way, and arrives late";
+            self.tell_fault(|names| (names.actor(actor), line.into()));
             self.keep_packet(conn, late);
         }
         self.send_asks(conn, asks);

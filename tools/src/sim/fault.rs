@@ -125,7 +125,7 @@ impl fmt::Display for Fault {
         let milliseconds = self.length / MILLISECOND;
         write!(out, "{} ({milliseconds} ms) ", self.kind.words())?;
         match self.when {
-            When::Step(step) => write!(out, "behind step {step}"),
+            When::Step(step) => write!(out, "right behind step {step}"),
             When::Time(time) => write!(out, "at {} ms", time / MILLISECOND),
         }
     }

@@ -61,9 +61,9 @@ impl Wrong {
             Wrong::AcknowledgedMissing(_) => "an acknowledged command is missing",
             Wrong::StoreDamaged(_) => "the store was damaged",
             Wrong::Consumer(_) => "the consumer saw what it must not see",
-            Wrong::StoreDiffers(_) => "the store differs from the oracle",
-            Wrong::MemoryDiffers(_) => "memory differs",
-            Wrong::ReplyDiffers(_) => "a reply differs from the oracle",
+            Wrong::StoreDiffers(_) => "the store is not what the same commands give once, in order",
+            Wrong::MemoryDiffers(_) => "memory is not what it must be",
+            Wrong::ReplyDiffers(_) => "a reply is not what the same commands give once, in order",
             Wrong::Halted(_) => "a halt without a reason",
             Wrong::Refused(_) => "a process that refuses to start",
             Wrong::ForgottenStore(_) => "work goes on over a store that has forgotten",
@@ -176,7 +176,7 @@ impl Judge {
     ) -> Result<(), String> {
         if !self.is_settled(message, script) {
             return Err(format!(
-                "{} is answered, but too few disks have it",
+                "{} is answered, and too few disks have it yet",
                 script.words(message)
             ));
         }
@@ -191,7 +191,7 @@ impl Judge {
         }
         let words = script.words(message);
         Err(format!(
-            "the broker forgets {words}, but too few disks have it"
+            "the broker forgets {words}, and too few disks have it yet"
         ))
     }
 
@@ -201,7 +201,7 @@ impl Judge {
         }
         let sequence = event.sequence;
         Err(format!(
-            "event {sequence} is published, but too few disks have it"
+            "event {sequence} is published, and too few disks have it yet"
         ))
     }
 

@@ -230,7 +230,7 @@ impl<G: GuardSet> World<'_, G> {
 
     /// Kills a node: its memory is gone, its connections are closed.
     pub(super) fn crash_node(&mut self, place: usize) {
-        self.tell(|names| {
+        self.tell_fault(|names| {
             (
                 names.node(place),
                 "dies; what is not on its disk is gone".into(),

@@ -105,18 +105,24 @@ impl fmt::Display for Plan {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             out,
-            "{} messages on a primary with {} replicas ({} must confirm), prefetch {}, groups of \
-             up to {}, {} events read at once and {} unconfirmed, chance {}",
-            self.commands,
-            self.replicas,
+            "{} on a primary with {} ({} must confirm), prefetch {}, groups of up to {}, {} read \
+             at once and {} unconfirmed, chance {}",
+            counted(self.commands, "message"),
+            counted(self.replicas, "replica"),
             self.needed,
             self.prefetch,
-            self.group_commands_max,
-            self.outbox_batch,
+            counted(self.group_commands_max, "command"),
+            counted(self.outbox_batch, "event"),
             self.outbox_window,
             self.chance
         )
     }
+}
+
+/// So many things, with the ending that the number asks for.
+fn counted(number: usize, thing: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{ending}")
 }
 
 /// About how many steps are taken for each command.

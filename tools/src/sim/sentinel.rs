@@ -18,13 +18,12 @@ impl<G: GuardSet> World<'_, G> {
         self.tally.count(Count::Failover);
         self.detach(place);
         self.nodes[place].role = NodeRole::Primary;
-        self.tell(|names| {
-            let (new, old) = (names.node(place), names.node(before));
-            (
-                "sentinel".into(),
-                format!("makes {new} the primary in place of {old}"),
-            )
-        });
+        let line = format!(
+            "makes node {} the primary in place of node {}",
+            place + 1,
+            before + 1
+        );
+        self.tell(|_| ("sentinel".into(), line));
         self.close_conns_of_node(place);
         self.check_nothing_missing(place);
         for node in &mut self.nodes {

@@ -160,7 +160,8 @@ impl Data {
             Write::Remove { order, .. } => {
                 if self.records.remove(order).is_none() {
                     return Err(format!(
-                        "order {order} leaves the store's book and is not in it"
+                        "order {order} is taken out of the store's book and is not in it: it was \
+                         taken out before"
                     ));
                 }
             }
@@ -184,7 +185,8 @@ impl Data {
         let (last, priority) = (self.cursor.priority, order.priority);
         if priority <= last {
             return Err(format!(
-                "order {} comes to rest with priority {priority}, but {last} was given before",
+                "order {} is put into the book with the place in time {priority}, but {last} was \
+                 given before: it is there already, or goes before orders that came first",
                 order.id
             ));
         }
@@ -194,7 +196,9 @@ impl Data {
         let id = order.id.clone();
         let before = self.records.insert(id.clone(), Resting { order, decimals });
         match before {
-            Some(_) => Err(format!("order {id} comes to rest twice")),
+            Some(_) => Err(format!(
+                "order {id} is put into the book and is there already"
+            )),
             None => Ok(()),
         }
     }
@@ -202,7 +206,10 @@ impl Data {
     fn record(&mut self, order: &OrderId) -> Result<&mut RestingOrder, String> {
         let found = self.records.get_mut(order);
         found.map(|record| &mut record.order).ok_or_else(|| {
-            format!("order {order} trades or changes in the store and is not in its book")
+            format!(
+                "order {order} trades or changes in the store and is not in its book: it left the \
+                 book before"
+            )
         })
     }
 
@@ -214,7 +221,8 @@ impl Data {
         self.cursor.sequence = found;
         if found != expected {
             return Err(format!(
-                "the event {}.{} has sequence {found}, but {expected} comes next",
+                "the event {}.{} has the number {found}, but {expected} comes next: consumers would \
+                 see a gap, or another event with a number that they know",
                 event.command, event.index
             ));
         }
@@ -225,7 +233,8 @@ impl Data {
         let before = std::mem::replace(&mut self.cursor, cursor.clone());
         if before.sequence != cursor.sequence || before.priority > cursor.priority {
             return Err(format!(
-                "the cursor goes to sequence {} and priority {} where {} and {} stood",
+                "the transaction says that the last event is {} and the last place in time {}, where \
+                 the store had {} and {}: it was not made for this state of the store",
                 cursor.sequence, cursor.priority, before.sequence, before.priority
             ));
         }

@@ -1,4 +1,5 @@
-//! The story of a run: one line a step, in the words of the steps.
+//! The story of a run: one line a step, in the words of the steps. A line that a fault brought about
+//! is marked.
 
 use super::clock::{SECOND, Time};
 use super::node::{Node, NodeRole};
@@ -11,6 +12,7 @@ struct Line {
     who: String,
     what: String,
     times: u32,
+    fault: bool,
 }
 
 /// What has happened, or nothing where nobody listens.
@@ -31,6 +33,18 @@ impl Story {
         self.lines.is_some()
     }
 
+    /// Adds a line that a fault brought about.
+    pub(super) fn add_fault(&mut self, time: Time, who: String, what: String) {
+        let Some(lines) = &mut self.lines else { return };
+        lines.push(Line {
+            time,
+            who,
+            what,
+            times: 1,
+            fault: true,
+        });
+    }
+
     /// Adds a line; a wait that goes on is counted.
     pub(super) fn add(&mut self, time: Time, who: String, what: String) {
         let Some(lines) = &mut self.lines else { return };
@@ -45,6 +59,7 @@ impl Story {
                 who,
                 what,
                 times: 1,
+                fault: false,
             });
         }
     }
@@ -82,8 +97,9 @@ impl Story {
                 1 => String::new(),
                 times => format!(" ({times} times)"),
             };
+            let mark = if line.fault { '!' } else { ' ' };
             format!(
-                "{seconds:3}.{micros:06} s  {:<11}  {}{times}",
+                "{seconds:3}.{micros:06} s {mark} {:<16}  {}{times}",
                 line.who, line.what
             )
         });
@@ -119,6 +135,7 @@ impl Names {
         }
     }
 
+    /// A node and what it is now.
     pub(super) fn node(&self, place: usize) -> String {
         let role = if self.primaries[place] {
             "primary"

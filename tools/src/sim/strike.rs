@@ -42,27 +42,34 @@ impl<G: GuardSet> World<'_, G> {
             Count::PlannedFailover => self.fail_over(),
             Count::StaleSentinel => {
                 self.stale_until = self.now() + fault.length;
+                let line = "may name the old primary to whoever asks, for a while";
+                self.tell_fault(|_| ("sentinel".into(), line.into()));
                 true
             }
             Count::StoreFull => {
                 let until = self.now() + fault.length;
                 self.nodes[self.primary].full_until = until;
-                self.tell(|_| ("store".into(), "has no memory left for writes".into()));
+                self.tell_fault(|_| ("store".into(), "has no memory left for writes".into()));
                 true
             }
             Count::StoreCut | Count::ReplyCut | Count::LatePacket => self.cut_store(fault),
             Count::BrokerCut | Count::ChannelKilled => self.cut_broker(fault),
             Count::BrokerRestart => {
-                self.tell(|_| ("broker".into(), "is restarted".into()));
+                self.tell_fault(|_| ("broker".into(), "is restarted".into()));
                 self.restart_broker(fault.length.min(3 * SECOND));
                 true
             }
             Count::Refusals => {
-                self.broker.refusals += [1, 2, 5][fault.choice % 3];
+                let more = [1, 2, 5][fault.choice % 3];
+                self.broker.refusals += more;
+                let line = format!("will refuse the next {more} events");
+                self.tell_fault(|_| ("broker".into(), line));
                 true
             }
             Count::LostConfirm => self.publish_again(),
             Count::InboxCrash => {
+                let line = "dies, and is given again what it has not acknowledged";
+                self.tell_fault(|_| ("consumer".into(), line.into()));
                 self.judge.redeliver_to_inbox();
                 true
             }
@@ -118,7 +125,7 @@ impl<G: GuardSet> World<'_, G> {
         if !self.life_of(actor).running {
             return false;
         }
-        self.tell(|names| (names.actor(actor), "is killed".into()));
+        self.tell_fault(|names| (names.actor(actor), "is killed".into()));
         self.kill(actor);
         let number = self.life_of(actor).number;
         let again = self.now() + fault.length;
@@ -133,7 +140,7 @@ impl<G: GuardSet> World<'_, G> {
             return false;
         }
         let milliseconds = fault.length / MILLISECOND;
-        self.tell(|names| {
+        self.tell_fault(|names| {
             (
                 names.actor(actor),
                 format!("is paused for {milliseconds} ms"),
@@ -159,7 +166,7 @@ impl<G: GuardSet> World<'_, G> {
         if !life.running || life.paused {
             return false;
         }
-        self.tell(|names| (names.actor(actor), "is asked to end".into()));
+        self.tell_fault(|names| (names.actor(actor), "is asked to end".into()));
         match actor {
             Actor::Conductor(place) => self.stop_conductor(place),
             Actor::Outbox(place) => self.stop_drain(place),
@@ -195,7 +202,7 @@ impl<G: GuardSet> World<'_, G> {
             return false;
         }
         let milliseconds = fault.length / MILLISECOND;
-        self.tell(|names| {
+        self.tell_fault(|names| {
             (
                 names.node(place),
                 format!("is paused for {milliseconds} ms"),
@@ -213,10 +220,10 @@ impl<G: GuardSet> World<'_, G> {
             _ => self.node_target(fault),
         };
         if fault.kind == Count::SlowDisk {
-            self.tell(|names| (names.node(place), "has a slow disk for a while".into()));
+            self.tell_fault(|names| (names.node(place), "has a slow disk for a while".into()));
             self.slow_disk(place, fault.length);
         } else {
-            self.tell(|names| (names.node(place), "is cut off from its primary".into()));
+            self.tell_fault(|names| (names.node(place), "is cut off from its primary".into()));
             self.cut_replication(place, fault.length);
         }
         true
@@ -231,6 +238,8 @@ impl<G: GuardSet> World<'_, G> {
             return false;
         }
         let chosen = fit[self.random.usize(..fit.len())];
+        let line = format!("is told to make node {} the primary", chosen + 1);
+        self.tell_fault(|_| ("sentinel".into(), line));
         self.promote(chosen);
         true
     }
@@ -249,7 +258,7 @@ impl<G: GuardSet> World<'_, G> {
             return false;
         };
         if fault.kind == Count::StoreCut {
-            self.tell(|names| {
+            self.tell_fault(|names| {
                 (
                     names.actor(actor),
                     "loses its connection to the store".into(),
@@ -258,7 +267,7 @@ impl<G: GuardSet> World<'_, G> {
             self.close_conn(conn);
         } else {
             let line = "loses its connection to the store behind what it has sent";
-            self.tell(|names| (names.actor(actor), line.into()));
+            self.tell_fault(|names| (names.actor(actor), line.into()));
             self.lose_replies(conn);
         }
         true
@@ -268,10 +277,10 @@ impl<G: GuardSet> World<'_, G> {
         let actor = self.any_target(fault);
         if fault.kind == Count::ChannelKilled {
             let line = "is given up by the broker and has not heard of it";
-            self.tell(|names| (names.actor(actor), line.into()));
+            self.tell_fault(|names| (names.actor(actor), line.into()));
             return self.kill_channel_of(actor, fault.extra);
         }
-        self.tell(|names| {
+        self.tell_fault(|names| {
             (
                 names.actor(actor),
                 "loses its connection to the broker".into(),
@@ -292,7 +301,7 @@ impl<G: GuardSet> World<'_, G> {
         let length = self.nodes[primary].log.len();
         let lost = 1 + fault.choice % 40;
         let log = self.nodes[primary].log[..length.saturating_sub(lost)].to_vec();
-        self.tell(|_| {
+        self.tell_fault(|_| {
             (
                 "store".into(),
                 format!("loses its last {lost} entries on every disk"),
@@ -317,6 +326,8 @@ impl<G: GuardSet> World<'_, G> {
             .filter(|place| *place != primary && self.nodes[*place].works())
             .min_by_key(|place| self.nodes[*place].log.len());
         let Some(laggard) = laggard else { return false };
+        let line = format!("picks node {}, which lacks the most", laggard + 1);
+        self.tell_fault(|_| ("sentinel".into(), line));
         self.promote(laggard);
         true
     }

@@ -37,12 +37,15 @@ impl<G: GuardSet> World<'_, G> {
             for side in [Side::Ask, Side::Bid] {
                 let right = oracle.book().orders(*pair, side);
                 if !data.orders(*pair, side).into_iter().eq(&right) {
-                    return differs(format!("the {} side of pair {pair}", side.name()));
+                    return differs(format!(
+                        "the {} side of pair {pair} holds other orders than it should",
+                        side.name()
+                    ));
                 }
             }
         }
         if data.resting() != oracle.book().len() {
-            return differs("orders rest that the oracle does not know".to_owned());
+            return differs("orders rest that should not".to_owned());
         }
         if data.accepted != oracle.accepted {
             return differs("other orders were let in, or by other commands".to_owned());
@@ -53,10 +56,12 @@ impl<G: GuardSet> World<'_, G> {
                 .is_none_or(|found| found != *right)
         });
         if let Some((command, _)) = other {
-            return differs(format!("the record of command {command}"));
+            return differs(format!(
+                "the stored result of {command} is another one than it should be"
+            ));
         }
         if data.cursor != *oracle.cursor() || data.results.len() != oracle.results.len() {
-            return differs("the cursor, or the number of commands".to_owned());
+            return differs("the last event, or the number of commands".to_owned());
         }
         Ok(())
     }
@@ -76,7 +81,7 @@ impl<G: GuardSet> World<'_, G> {
                 for side in [Side::Ask, Side::Bid] {
                     if book.orders(*pair, side) != oracle.book().orders(*pair, side) {
                         return Err(Wrong::MemoryDiffers(format!(
-                            "the owner's book of pair {pair} is not the oracle's"
+                            "the owner's book of pair {pair} is another one than it should be"
                         )));
                     }
                 }
@@ -93,13 +98,13 @@ impl<G: GuardSet> World<'_, G> {
             let both = events.iter().zip(&oracle.events);
             if let Some((seen, right)) = both.into_iter().find(|(seen, right)| seen != right) {
                 return Err(Wrong::Consumer(format!(
-                    "event {} of {who} comes from command {}, the oracle's from {}",
+                    "event {} of {who} comes from command {} and should come from {}",
                     right.sequence, seen.command, right.command
                 )));
             }
             if events.len() != oracle.events.len() {
                 return Err(Wrong::Consumer(format!(
-                    "{who} has {} events, the oracle {}",
+                    "{who} has {} events and should have {}",
                     events.len(),
                     oracle.events.len()
                 )));
@@ -119,7 +124,9 @@ impl<G: GuardSet> World<'_, G> {
                 Answer::Stored(bytes) => *bytes == spelled(right),
             };
             if !same {
-                return Err(Wrong::ReplyDiffers(format!("command {command}")));
+                return Err(Wrong::ReplyDiffers(format!(
+                    "{command} was answered in another way than it should be"
+                )));
             }
         }
         Ok(())

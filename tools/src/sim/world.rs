@@ -400,6 +400,15 @@ impl<'p, G: GuardSet> World<'p, G> {
         }
     }
 
+    /// Adds a line that says what a fault does.
+    pub(super) fn tell_fault(&mut self, line: impl FnOnce(&Names) -> (String, String)) {
+        if self.story.is_told() {
+            let names = Names::of(&self.nodes);
+            let (who, what) = line(&names);
+            self.story.add_fault(self.clock.now(), who, what);
+        }
+    }
+
     /// The first thing that is wrong ends the run.
     pub(super) fn wrong(&mut self, wrong: Wrong) {
         if self.wrong.is_none() {
