@@ -141,3 +141,22 @@ fn field(message: Option<&[u8]>, name: &str) -> Option<u32> {
     let fields: BTreeMap<String, &RawValue> = serde_json::from_slice(message?).ok()?;
     serde_json::from_str(fields.get(name)?.get()).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufReader, Read};
+
+    #[test]
+    fn a_line_that_is_far_too_long_is_not_held() {
+        let endless = io::repeat(b'x').take(64 << 20);
+        let trace = endless.chain(&b"\n{}\n"[..]);
+        let mut reader = TraceReader::new(BufReader::new(trace));
+        let line = reader.read().expect("it can be read").expect("a line");
+        assert_eq!((line.message, line.bytes_read), (None, (64 << 20) + 1));
+        // A vector grows by doubling.
+        assert!(reader.line.capacity() <= 2 * MESSAGE_BYTES_MAX);
+        let line = reader.read().expect("it can be read").expect("a line");
+        assert_eq!(line.message, Some(&b"{}"[..]));
+    }
+}
