@@ -19,7 +19,7 @@ mod summary;
 pub use pages::{Page, Pages, PagesError};
 pub use parking::{Parked, ParkingError, Which, park_command, parked, redrive};
 pub use producer::{Done, Interrupted, Load, Producer, ProducerOptions, Request};
-pub use settings::{SettingsArgs, block_on, load};
+pub use settings::{SettingsArgs, UNNAMED, block_on, load};
 pub use setup::{PartitionSetUp, SetUp, SetUpError, set_up};
 pub use store::{Store, StoreError, TopologyWritten};
 pub use subscription::Subscription;

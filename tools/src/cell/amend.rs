@@ -11,7 +11,8 @@ Examples:
   cell amend o-1 --pair 12 --price 100.30 --volume 4
 
 The same price with less volume keeps the order's place in the queue. Anything else goes to the end
-of its price's queue, and may trade at once as a new order would.";
+of its price's queue, and may trade at once as a new order would. An amend whose price or volume
+does not fit the order (its decimals, or out of range) is rejected as malformed and changes nothing.";
 
 /// Change an order's price or remaining volume and wait for the reply
 #[derive(Debug, clap::Args)]
@@ -24,10 +25,10 @@ pub(super) struct Args {
     #[command(flatten)]
     common: Common,
     /// Its new price
-    #[arg(long, value_parser = ask::decimal)]
+    #[arg(long, value_parser = ask::decimal, allow_negative_numbers = true)]
     price: Option<Decimal>,
     /// Its new remaining volume
-    #[arg(long, value_parser = ask::decimal)]
+    #[arg(long, value_parser = ask::decimal, allow_negative_numbers = true)]
     volume: Option<Decimal>,
 }
 

@@ -83,6 +83,25 @@ impl Common {
     }
 }
 
+impl Common {
+    /// Says what a reply cannot say of itself.
+    fn remark(&self, reply: &ResultView, output: &Output) {
+        if self.command_id.is_some() {
+            output.note(format_args!(
+                "if {} was decided before, this is the stored answer, and nothing was done again",
+                reply.command_id
+            ));
+        }
+        if let (Some("malformed"), Some(event)) = (reply.reason.as_deref(), reply.first_sequence) {
+            output.note(format_args!(
+                "what is wrong stands in the detail of event {event} (command.rejected.v1), which \
+                 `cell events` shows; an amend is malformed when its price or volume does not fit \
+                 the order"
+            ));
+        }
+    }
+}
+
 impl Head<'_> {
     /// The pair.
     pub(super) fn pair(&self) -> PairId {
@@ -127,12 +146,12 @@ impl Head<'_> {
             answered: true,
         };
         let (wait_ms, broker) = (self.common.wait_ms, &self.settings.broker);
-        let done = block_on(async {
+        let done = self.common.settings.explained(block_on(async {
             let mut producer = Producer::connect(broker, "cell").await?;
             let done = producer.ask(request, Duration::from_millis(wait_ms)).await;
             producer.close().await;
             Ok(done?)
-        })?;
+        }))?;
         let undeclared = "the command did not reach a queue; is the cell set up with `cell init`?";
         done.published.context(undeclared)?;
         let reply = done.reply.with_context(|| {
@@ -145,6 +164,7 @@ impl Head<'_> {
         })?;
         let reply = Reply::read(reply)?;
         output.result(&reply)?;
+        self.common.remark(&reply.view, output);
         Ok(ExitCode::from(if reply.view.status == "rejected" {
             EXIT_FAILED
         } else {

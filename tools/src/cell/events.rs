@@ -5,6 +5,7 @@ use super::{EXIT_DONE, Output};
 use crate::client::{SettingsArgs, block_on};
 use crate::consumer::{Beginning, EventConsumer};
 use crate::private_cell::EVENT_QUEUE;
+use conductor_io::amqp::AmqpError;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -24,7 +25,7 @@ without, an event is one line in the canonical form.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
-    /// The queue; `cell init --event-queue NAME` declares one
+    /// The queue; `cell up` declares events.all, `cell init --event-queue NAME` any
     #[arg(long, value_name = "NAME", default_value = EVENT_QUEUE)]
     queue: String,
     /// Go on waiting for events until Ctrl-C
@@ -47,9 +48,12 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitCode> {
     let settings = args.settings.load()?;
-    let (read, repeats) = block_on(async {
+    let (read, repeats) = args.settings.explained(block_on(async {
         let broker = &settings.broker;
-        let mut consumer = EventConsumer::attach(broker, &args.queue, Beginning::Anywhere).await?;
+        let attaching = EventConsumer::attach(broker, &args.queue, Beginning::Anywhere);
+        let mut consumer = attaching
+            .await
+            .map_err(|error| missing(error, &args.queue))?;
         let read = print(args, &mut consumer).await;
         let repeats = consumer.ledger().repeats();
         match read {
@@ -63,9 +67,20 @@ pub(super) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitCode> {
                 Err(error)
             }
         }
-    })?;
+    }))?;
     output.note(format_args!("{read} events, {repeats} repeats dropped"));
     Ok(ExitCode::from(EXIT_DONE))
+}
+
+/// A cell has no queue of events but those that somebody asked for.
+fn missing(error: AmqpError, queue: &str) -> anyhow::Error {
+    match error {
+        AmqpError::Missing { .. } => anyhow::Error::from(error).context(format!(
+            "no queue {queue} holds events here; `cell init --event-queue {queue}` declares it, and \
+             --queue NAME reads another (`cell up` declares {EVENT_QUEUE})"
+        )),
+        other => other.into(),
+    }
 }
 
 /// Prints events until it is told to stop or nothing more comes.

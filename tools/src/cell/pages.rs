@@ -26,6 +26,11 @@ impl PagesArgs {
         Ok((settings, Pages::new(urls)))
     }
 
+    /// Whether anybody has said where the pages are.
+    pub(super) fn are_named(&self) -> bool {
+        !self.admin.is_empty() || self.settings.are_named()
+    }
+
     /// The conductors' pages, the owner of a pair's partition first.
     pub(super) fn for_pair(&self, pair: PairId) -> anyhow::Result<Pages> {
         let (settings, pages) = self.open()?;

@@ -23,6 +23,20 @@ Nothing is ever thrown away: looking gives everything back in its order, and red
 message only after the command queue has confirmed it. A crash in between leaves it in both, and the
 second time it is answered from its record.";
 
+const LIST_HELP: &str = "\
+Examples:
+  cell parked list --partition 0
+  cell parked list --partition 0 --limit 20 --json";
+const SHOW_HELP: &str = "\
+Example:
+  cell parked show 5f0a99c2d1b7 --partition 0";
+const REDRIVE_HELP: &str = "\
+Examples:
+  cell parked redrive 5f0a99c2d1b7 --partition 0
+  cell parked redrive --all --partition 0
+
+A message that was parked because it is no command is parked again unless the reason has gone.";
+
 /// Look at what a partition has parked, and send it again
 ///
 /// A message that is no command (no JSON, no usable command id, too large) goes to its partition's
@@ -38,6 +52,7 @@ pub(super) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// List what is parked, the oldest first
+    #[command(after_help = LIST_HELP)]
     List {
         #[command(flatten)]
         of: Of,
@@ -46,15 +61,17 @@ enum What {
         limit: u32,
     },
     /// Show one parked message whole, with its headers
+    #[command(after_help = SHOW_HELP)]
     Show {
-        /// Its id
+        /// Its id, as the list shows it; a command id or a message id will do too
         id: String,
         #[command(flatten)]
         of: Of,
     },
     /// Send parked messages to the command queue again, in their order
+    #[command(after_help = REDRIVE_HELP)]
     Redrive {
-        /// Its id
+        /// Its id, as the list shows it; a command id or a message id will do too
         #[arg(required_unless_present = "all", conflicts_with = "all")]
         id: Option<String>,
         /// All that are parked now
@@ -89,12 +106,12 @@ pub(super) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitCode> {
 impl Of {
     fn look(&self, limit: u32, body_max: usize) -> anyhow::Result<(Vec<Parked>, u32)> {
         let broker = self.settings.load()?.broker;
-        block_on(async {
+        self.settings.explained(block_on(async {
             let connection = amqp::connect(&broker, "cell parked").await?;
             let found = parked(&connection, PartitionId(self.partition), limit, body_max).await;
             amqp::close_connection(&connection).await;
             Ok(found?)
-        })
+        }))
     }
 }
 
@@ -120,12 +137,12 @@ fn show(of: &Of, id: &str, output: &Output) -> anyhow::Result<ExitCode> {
 
 fn send_again(of: &Of, which: &Which, output: &Output) -> anyhow::Result<ExitCode> {
     let broker = of.settings.load()?.broker;
-    let sent = block_on(async {
+    let sent = of.settings.explained(block_on(async {
         let connection = amqp::connect(&broker, "cell parked").await?;
         let sent = redrive(&connection, PartitionId(of.partition), which).await;
         amqp::close_connection(&connection).await;
         Ok(sent?)
-    })?;
+    }))?;
     let found = !sent.is_empty() || matches!(which, Which::All);
     output.result(&Redriven {
         partition: of.partition,

@@ -28,13 +28,13 @@ pub(super) struct Args {
     #[arg(long, value_parser = ask::side)]
     side: Side,
     /// The worst price that the order takes
-    #[arg(long, value_parser = ask::decimal, required_unless_present = "market")]
+    #[arg(long, value_parser = ask::decimal, allow_negative_numbers = true, required_unless_present = "market")]
     price: Option<Decimal>,
     /// A market order: any price, and nothing of it rests
     #[arg(long, conflicts_with_all = ["price", "time_in_force"])]
     market: bool,
     /// How much
-    #[arg(long, value_parser = ask::decimal)]
+    #[arg(long, value_parser = ask::decimal, allow_negative_numbers = true)]
     volume: Decimal,
     /// Whose order it is; the house's own unless given
     #[arg(long, value_name = "ID", value_parser = ask::user_id)]

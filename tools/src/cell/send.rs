@@ -69,12 +69,12 @@ pub(super) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitCode> {
         window: args.window as usize,
         reply_within,
     };
-    let sent = block_on(async {
+    let sent = args.settings.explained(block_on(async {
         let mut producer = Producer::connect(&settings.broker, "cell send").await?;
         let sent = producer.run(&mut trace, options).await;
         producer.close().await;
         Ok(sent)
-    })?;
+    }))?;
     let (too_long, failure) = trace.finish()?;
     if let Err(Interrupted::Lost { summary, .. }) = &sent {
         output.result(summary)?;

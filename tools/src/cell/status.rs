@@ -2,7 +2,7 @@
 
 use super::pages::PagesArgs;
 use super::{EXIT_DONE, EXIT_FAILED, Output, table};
-use crate::client::{Page, Pages};
+use crate::client::{Page, Pages, UNNAMED};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
@@ -41,6 +41,9 @@ pub(super) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitCode> {
     output.result(&status)?;
     let all = status.conductors.iter().chain(&status.outboxes);
     let ready = all.into_iter().all(|instance| instance.ready);
+    if status.conductors.iter().all(|each| each.error.is_some()) && !args.pages.are_named() {
+        output.note(format_args!("{UNNAMED}, or pages with --admin URL"));
+    }
     Ok(ExitCode::from(if ready { EXIT_DONE } else { EXIT_FAILED }))
 }
 

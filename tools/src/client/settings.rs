@@ -2,9 +2,17 @@
 
 use conductor_config::{ConfigError, Environment, Settings, Sources, keys};
 use conductor_engine::PartitionId;
+use conductor_io::amqp::AmqpError;
 use std::ffi::OsString;
 use std::future::Future;
 use std::path::PathBuf;
+
+/// How the variables begin that say where a cell is.
+const PREFIXES: [&str; 4] = ["CONDUCTOR_CONFIG", "MATCHING_", "REDIS_", "RABBITMQ_"];
+/// What is said when nobody has.
+pub const UNNAMED: &str = "no settings are named, so a cell with the default settings is looked for \
+    on this machine; name a file with --config FILE or the variable CONDUCTOR_CONFIG, as `cell up` \
+    prints it";
 
 /// Where the settings are. Flattened into the arguments of every command that needs a server.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -22,6 +30,30 @@ impl SettingsArgs {
     /// One line that says what to change.
     pub fn load(&self) -> Result<Settings, ConfigError> {
         load(self.config.clone(), None)
+    }
+
+    /// Whether anybody has said where the cell is.
+    pub fn are_named(&self) -> bool {
+        let of_ours = |name: OsString| {
+            let name = name.to_string_lossy().into_owned();
+            PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        };
+        self.config.is_some() || std::env::vars_os().any(|(name, _)| of_ours(name))
+    }
+
+    /// Adds to what the broker would not do that nobody has said where it is.
+    ///
+    /// # Errors
+    /// Those of the result.
+    pub fn explained<T>(&self, result: anyhow::Result<T>) -> anyhow::Result<T> {
+        result.map_err(|error| {
+            let of_broker = error.chain().any(|cause| cause.is::<AmqpError>());
+            if of_broker && !self.are_named() {
+                error.context(UNNAMED)
+            } else {
+                error
+            }
+        })
     }
 
     /// The settings for these partitions, whichever a conductor here would serve: a tool may look

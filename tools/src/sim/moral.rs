@@ -138,3 +138,19 @@ const fn of_order(guard: Guard) -> Moral {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_guard_has_a_moral_of_its_own() {
+        let morals = Guard::ALL.iter().map(|guard| Moral::of(*guard));
+        let told: BTreeSet<_> = morals.map(|it| (it.protects, it.without)).collect();
+        assert_eq!(told.len(), Guard::ALL.len());
+        assert!(told.iter().all(|(protects, without)| {
+            protects.ends_with('.') && !without.ends_with('.') && !protects.contains("  ")
+        }));
+    }
+}
