@@ -271,3 +271,32 @@ impl fmt::Display for FailureReport {
         writeln!(out, "\nwrong: {}", self.shortest)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_story_begins_with_what_its_guard_is_for_and_ends_with_what_its_absence_came_to() {
+        let batch = Batch {
+            from: 1,
+            seeds: 20,
+            threads: 1,
+            broken: Some(Guard::Priority),
+            uncovered: false,
+        };
+        let report = Report::new(&batch, run_batch(&batch, |_| {}));
+        let told = report.to_string();
+        let flat = told.replace('\n', " ");
+        let moral = Moral::of(Guard::Priority);
+        let place = |words: &str| {
+            flat.find(words)
+                .unwrap_or_else(|| panic!("{words}: {told}"))
+        };
+        assert!(place(moral.protects) < place(Guard::Priority.without()));
+        assert!(place(Guard::Priority.without()) < place("who is who:"));
+        assert!(place("who is who:") < place("its story"));
+        assert!(place("its story") < place("wrong: "));
+        assert!(flat.trim_end().ends_with(&format!("{}.", moral.without)));
+    }
+}
