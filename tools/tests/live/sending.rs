@@ -15,7 +15,7 @@ const WINDOW: usize = 256;
 /// Messages that a thread of its own sends in order.
 pub(crate) struct Sending {
     done: Arc<AtomicUsize>,
-    thread: JoinHandle<Sent>,
+    thread: JoinHandle<anyhow::Result<Sent>>,
 }
 
 /// What became of them.
@@ -49,10 +49,10 @@ impl Sending {
                 producer.close().await;
                 Ok(summary?)
             });
-            Sent {
-                summary: summary.expect("everything is sent"),
+            Ok(Sent {
+                summary: summary?,
                 replies: load.replies,
-            }
+            })
         });
         Self { done, thread }
     }
@@ -76,7 +76,8 @@ impl Sending {
 
     /// Waits until every message was confirmed and has its reply, or has waited long enough.
     pub(crate) fn finish(self) -> Sent {
-        let sent = self.thread.join().expect("the sending ends well");
+        let ended = self.thread.join().expect("the sending ends");
+        let sent = ended.expect("everything is sent");
         assert_eq!(sent.summary.confirmed, sent.summary.sent);
         let replies = &sent.summary.replies;
         assert_eq!((replies.contradicting, replies.unreadable), (0, 0));
