@@ -41,23 +41,6 @@ pub struct RestingOrder {
     pub timestamp: Timestamp,
 }
 
-/// What matching needs to know of the oldest order at the best price.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Maker {
-    /// The order.
-    pub id: OrderId,
-    /// Whose it is.
-    pub user: Option<UserId>,
-    /// Its price.
-    pub price: Price,
-    /// What it has left.
-    pub remaining: Quantity,
-    /// Quote volume that it has traded.
-    pub quote_volume: QuoteAmount,
-    /// Its place in time.
-    pub priority: u64,
-}
-
 /// One price of one side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriceLevel {
@@ -86,7 +69,7 @@ pub trait Book {
     /// The resting order of this id, whatever its pair.
     fn order(&self, id: &OrderId) -> Option<&RestingOrder>;
     /// The oldest order at the best price of a side.
-    fn best(&self, pair: PairId, side: Side) -> Option<Maker>;
+    fn best(&self, pair: PairId, side: Side) -> Option<&RestingOrder>;
     /// Price of the best order of a side.
     fn best_price(&self, pair: PairId, side: Side) -> Option<Price>;
 
@@ -116,8 +99,9 @@ pub trait Book {
     /// # Errors
     /// [`Violation`] when it does not rest.
     fn shrink(&mut self, id: &OrderId, remaining: Quantity) -> Result<(), Violation>;
-    /// Takes an order out, without a scan.
-    fn remove(&mut self, id: &OrderId) -> Option<RestingOrder>;
+    /// Takes an order of a pair out, without a scan. What it held can be read until the command
+    /// ends.
+    fn remove(&mut self, pair: PairId, id: &OrderId) -> Option<&RestingOrder>;
 
     /// Every pair that the book has decimals for, in order of its number.
     fn pairs(&self) -> Vec<PairId>;
@@ -130,18 +114,5 @@ pub trait Book {
     /// Whether nothing rests.
     fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-}
-
-impl Maker {
-    fn of(order: &RestingOrder) -> Self {
-        Self {
-            id: order.id.clone(),
-            user: order.user.clone(),
-            price: order.price,
-            remaining: order.remaining,
-            quote_volume: order.quote_volume,
-            priority: order.priority,
-        }
     }
 }

@@ -8,8 +8,11 @@ mod amend;
 mod audit;
 mod judge;
 mod place;
+mod scribe;
+mod trade;
 
 pub use audit::audit;
+pub use trade::{Fill, Fills, Taker, TradeStop, trade};
 
 use crate::book::Book;
 use crate::command::{Body, Command, Incoming, Refusal, RefusedCommand};
@@ -17,12 +20,13 @@ use crate::event::{
     CloseReason, Closed, CommandResult, Event, Outcome, OutcomeKind, Payload, Reason, Status,
 };
 use crate::guards::{AllGuards, Guard, GuardSet};
-use crate::ids::{CommandId, OrderId, PairId, PartitionId, Timestamp};
+use crate::ids::{OrderId, PairId, PartitionId, Timestamp};
 use crate::limits::{BATCH_ENTRIES_MAX, DETAIL_BYTES_MAX, PRIORITY_PER_MILLISECOND};
 use crate::staging::{Cursor, Write};
 use crate::units::{Decimal, PairDecimals};
 use crate::violation::Violation;
 use hashbrown::HashSet;
+use scribe::Scribe;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -77,15 +81,9 @@ struct Turn<'a, B, G> {
     guards: G,
     cell: &'a Cell,
     book: &'a mut B,
-    cursor: &'a mut Cursor,
     accepted: &'a mut AcceptedOrders,
-    writes: &'a mut Vec<Write>,
     let_in: Vec<OrderId>,
-    command: &'a CommandId,
-    pair: Option<PairId>,
-    timestamp: Option<Timestamp>,
-    first_sequence: u64,
-    traded: bool,
+    scribe: Scribe<'a>,
 }
 
 impl<B: Book> Matcher<B> {
@@ -264,15 +262,17 @@ impl<B: Book, G: GuardSet> Matcher<B, G> {
             guards: self.guards,
             cell: &self.cell,
             book: &mut self.book,
-            first_sequence: self.cursor.sequence + 1,
-            cursor: &mut self.cursor,
             accepted,
-            writes,
             let_in: Vec::new(),
-            command: &command.id,
-            pair: Some(command.pair),
-            timestamp: Some(command.timestamp),
-            traded: false,
+            scribe: Scribe {
+                first_sequence: self.cursor.sequence + 1,
+                cursor: &mut self.cursor,
+                writes,
+                command: &command.id,
+                pair: command.pair,
+                timestamp: command.timestamp,
+                traded: false,
+            },
         }
     }
 }
@@ -315,21 +315,21 @@ impl<B: Book, G: GuardSet> Turn<'_, B, G> {
 
     fn cancel(&mut self, id: &OrderId) -> Outcome {
         let pair = self.pair();
-        let here = self.book.order(id).is_some_and(|order| order.pair == pair);
-        let Some(order) = here.then(|| self.book.remove(id)).flatten() else {
+        let decimals = self.book.decimals(pair);
+        let Some(order) = self.book.remove(pair, id) else {
             return self.not_resting(id);
         };
-        let decimals = self.fixed_decimals();
+        let decimals = decimals.expect("a pair's decimals are fixed by its first order");
         let remaining = Decimal::of_quantity(order.remaining, decimals);
-        self.writes.push(Write::Remove {
+        self.scribe.write(Write::Remove {
             order: order.id.clone(),
             pair,
             side: order.side,
             priority: order.priority,
         });
-        self.event(Payload::Closed(Closed {
-            order: order.id,
-            user: order.user,
+        self.scribe.event(Payload::Closed(Closed {
+            order: order.id.clone(),
+            user: order.user.clone(),
             side: order.side,
             reason: CloseReason::Cancelled,
             remaining: remaining.clone(),
@@ -348,9 +348,8 @@ impl<B: Book, G: GuardSet> Turn<'_, B, G> {
         outcome(id, kind, None)
     }
 
-    fn pair(&self) -> PairId {
-        self.pair
-            .expect("a command that reaches the book names its pair")
+    const fn pair(&self) -> PairId {
+        self.scribe.pair
     }
 
     /// The decimals of a pair that has resting orders.
@@ -362,47 +361,32 @@ impl<B: Book, G: GuardSet> Turn<'_, B, G> {
 
     fn next_priority(&mut self, timestamp: Timestamp) -> u64 {
         let by_time = timestamp.milliseconds() * PRIORITY_PER_MILLISECOND;
-        self.cursor.priority = match self.guards.holds(Guard::Priority) {
-            true => by_time.max(self.cursor.priority + 1),
+        let last = &mut self.scribe.cursor.priority;
+        *last = match self.guards.holds(Guard::Priority) {
+            true => by_time.max(*last + 1),
             false => by_time,
         };
-        self.cursor.priority
-    }
-
-    fn event(&mut self, payload: Payload) {
-        self.cursor.sequence += 1;
-        let index = self.cursor.sequence - self.first_sequence;
-        self.writes.push(Write::Event(Arc::new(Event {
-            command: self.command.clone(),
-            index: u32::try_from(index).expect("one command gives fewer than 2^32 events"),
-            pair: self.pair,
-            sequence: self.cursor.sequence,
-            timestamp: self.timestamp,
-            payload,
-        })));
+        *last
     }
 
     fn check_not_crossed(&self, pair: PairId) -> Result<(), Violation> {
         audit::not_crossed(self.book, pair)
     }
 
-    fn finish(self, outcomes: Vec<Outcome>) -> Arc<CommandResult> {
-        let (first, last) = (self.first_sequence, self.cursor.sequence);
-        self.cursor.command = Some(self.command.clone());
-        let status = status(&outcomes, self.traded, last >= first);
+    fn finish(mut self, outcomes: Vec<Outcome>) -> Arc<CommandResult> {
+        let sequences = self.scribe.sequences();
+        let status = status(&outcomes, self.scribe.traded, sequences.is_some());
         let single = match outcomes.as_slice() {
             [only] if status == Status::Rejected => only.reason,
             _ => None,
         };
-        let result = Arc::new(CommandResult {
-            command: self.command.clone(),
+        self.scribe.result(CommandResult {
+            command: self.scribe.command.clone(),
             status,
             reason: single.map(Reason::Order),
             outcomes,
-            sequences: (last >= first).then_some((first, last)),
-        });
-        self.writes.push(Write::Result(Arc::clone(&result)));
-        result
+            sequences,
+        })
     }
 }
 

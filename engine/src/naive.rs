@@ -3,7 +3,7 @@
 //! One unordered list, scanned for everything, copied whole at the start of each command. It is
 //! the oracle for [`crate::FastBook`] and must never share code with it.
 
-use crate::book::{Book, Maker, PriceLevel, RestingOrder};
+use crate::book::{Book, PriceLevel, RestingOrder};
 use crate::command::Side;
 use crate::ids::{OrderId, PairId};
 use crate::units::{PairDecimals, Price, Quantity, QuoteAmount};
@@ -22,6 +22,8 @@ struct Content {
 pub struct NaiveBook {
     now: Content,
     at_begin: Content,
+    /// What was taken out last.
+    removed: Option<RestingOrder>,
 }
 
 impl NaiveBook {
@@ -81,15 +83,8 @@ impl Book for NaiveBook {
         self.now.orders.iter().find(|order| order.id == *id)
     }
 
-    fn best(&self, pair: PairId, side: Side) -> Option<Maker> {
-        self.best_order(pair, side).map(|order| Maker {
-            id: order.id.clone(),
-            user: order.user.clone(),
-            price: order.price,
-            remaining: order.remaining,
-            quote_volume: order.quote_volume,
-            priority: order.priority,
-        })
+    fn best(&self, pair: PairId, side: Side) -> Option<&RestingOrder> {
+        self.best_order(pair, side)
     }
 
     fn best_price(&self, pair: PairId, side: Side) -> Option<Price> {
@@ -133,10 +128,11 @@ impl Book for NaiveBook {
         Ok(())
     }
 
-    fn remove(&mut self, id: &OrderId) -> Option<RestingOrder> {
-        let order = self.order(id)?.clone();
+    fn remove(&mut self, pair: PairId, id: &OrderId) -> Option<&RestingOrder> {
+        let order = self.order(id).filter(|order| order.pair == pair)?.clone();
         self.now.orders.retain(|other| other.id != *id);
-        Some(order)
+        self.removed = Some(order);
+        self.removed.as_ref()
     }
 
     fn pairs(&self) -> Vec<PairId> {

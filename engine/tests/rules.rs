@@ -167,7 +167,7 @@ fn taking_back_a_command_restores_every_link() {
     let before = held(&book);
     for _ in 0..3 {
         book.begin();
-        book.remove(&id("o-4")).expect("it rests");
+        book.remove(PAIR, &id("o-4")).expect("it rests");
         book.shrink(&id("o-3"), lots(1)).expect("it rests");
         book.reduce_best(PAIR, Side::Bid, lots(2), QuoteAmount(7))
             .expect("a best");
@@ -175,7 +175,7 @@ fn taking_back_a_command_restores_every_link() {
         book.remove_best(PAIR, Side::Bid).expect("a best");
         book.insert(resting(Side::Bid, 10_000, 8)).expect("new");
         book.insert(resting(Side::Bid, 10_001, 9)).expect("new");
-        book.remove(&id("o-8")).expect("it rests");
+        book.remove(PAIR, &id("o-8")).expect("it rests");
         book.insert(resting(Side::Bid, 8_000, 4))
             .expect("it was removed");
         book.fix_decimals(PairId(2), DECIMALS);

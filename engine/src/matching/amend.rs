@@ -1,7 +1,7 @@
 //! Amending a resting order. The same price and less volume keep its place; anything else takes a
 //! new place behind all others and may trade at once. A refused amend leaves the order as it was.
 
-use super::place::Taker;
+use super::trade::Taker;
 use super::{Stop, Turn, outcome};
 use crate::book::{Book, RestingOrder};
 use crate::command::Refusal;
@@ -61,13 +61,13 @@ impl<B: Book, G: GuardSet> Turn<'_, B, G> {
         decimals: PairDecimals,
     ) -> Result<Outcome, Violation> {
         self.book.shrink(&order.id, remaining)?;
-        self.writes.push(Write::Shrink {
+        self.scribe.write(Write::Shrink {
             order: order.id.clone(),
             remaining,
             decimals,
         });
         let left = Decimal::of_quantity(remaining, decimals);
-        self.event(Payload::Amended(Standing {
+        self.scribe.event(Payload::Amended(Standing {
             order: order.id.clone(),
             user: order.user.clone(),
             side: order.side,
@@ -85,18 +85,15 @@ impl<B: Book, G: GuardSet> Turn<'_, B, G> {
         remaining: Quantity,
         decimals: PairDecimals,
     ) -> Result<Outcome, Stop> {
-        self.book.remove(&order.id);
-        self.writes.push(Write::Remove {
+        self.book.remove(order.pair, &order.id);
+        self.scribe.write(Write::Remove {
             order: order.id.clone(),
             pair: order.pair,
             side: order.side,
             priority: order.priority,
         });
-        let timestamp = self
-            .timestamp
-            .expect("a command that reaches the book has its time");
         let mut taker = Taker {
-            priority: self.next_priority(timestamp),
+            priority: self.next_priority(self.scribe.timestamp),
             id: order.id,
             user: order.user,
             side: order.side,
@@ -107,7 +104,7 @@ impl<B: Book, G: GuardSet> Turn<'_, B, G> {
             timestamp: order.timestamp,
             decimals,
         };
-        self.event(Payload::Amended(taker.standing(price)));
+        self.scribe.event(Payload::Amended(taker.standing(price)));
         self.trade(&mut taker)?;
         if taker.remaining.is_zero() {
             return Ok(self.filled(&taker));
