@@ -11,7 +11,7 @@
 mod answer;
 mod ask;
 mod depth;
-mod hgrm;
+pub mod hgrm;
 mod histogram;
 mod io_report;
 mod look;

@@ -11,7 +11,7 @@ use std::fmt::Write;
 const TICKS_PER_HALF_DISTANCE: u32 = 5;
 
 /// The text.
-pub(super) fn text(histogram: &Histogram<u64>) -> String {
+pub fn text(histogram: &Histogram<u64>) -> String {
     let mut out = String::new();
     write(histogram, &mut out).expect("writing to a string cannot fail");
     out
