@@ -3,6 +3,8 @@
 //! The timed part holds what a conductor's match step holds: routing, the book, the events and the
 //! writes as values. It holds no decoding, no spelling of events and no store.
 
+use crate::figures::{Rates, rate};
+use crate::record::{Keep, Run, value};
 use anyhow::{Context, ensure};
 use conductor_engine::matching::{AcceptedOrders, Cell, Matcher};
 use conductor_engine::staging::{Cursor, Write};
@@ -10,6 +12,7 @@ use conductor_engine::{Book, Command, FastBook, NaiveBook, PartitionId};
 use conductor_io::wire::{Digest, encode_event};
 use conductor_tools::workload::{Workload, WorkloadOptions};
 use serde::Serialize;
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// The pure decision, no input and no output
@@ -29,9 +32,6 @@ pub(crate) struct Arguments {
     /// Commands that the naive book decides too, before anything is timed
     #[arg(long, default_value_t = 5_000)]
     checked: usize,
-    /// Print JSON instead of a table
-    #[arg(long)]
-    json: bool,
 }
 
 /// What one measurement came to.
@@ -43,12 +43,10 @@ struct Figures {
     events: u64,
     seed: u64,
     digest: String,
-    commands_per_second_median: u64,
-    commands_per_second_least: u64,
-    commands_per_second_most: u64,
+    commands_per_second: Rates,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: &Arguments, keep: &Keep) -> anyhow::Result<()> {
     let options = WorkloadOptions {
         seed: arguments.seed,
         ..WorkloadOptions::default()
@@ -68,7 +66,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         runs.push(rate(commands.len(), decided.elapsed));
         last = Some(decided);
     }
-    runs.sort_unstable();
     let decided = last.context("there was no run")?;
     let figures = Figures {
         commands: commands.len(),
@@ -76,28 +73,26 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         events: decided.events,
         seed: arguments.seed,
         digest: decided.digest,
-        commands_per_second_median: runs[runs.len() / 2],
-        commands_per_second_least: runs[0],
-        commands_per_second_most: runs[runs.len() - 1],
+        commands_per_second: Rates::of(runs),
     };
-    print(&figures, arguments.json)
+    print(&figures);
+    keep.run(&Run {
+        boundary: "deal",
+        settings: json!({ "commands": arguments.commands, "seed": arguments.seed, "runs": arguments.runs }),
+        servers: Value::Null,
+        figures: value(&figures),
+    })
 }
 
-fn print(figures: &Figures, json: bool) -> anyhow::Result<()> {
-    if json {
-        println!("{}", serde_json::to_string(figures)?);
-        return Ok(());
-    }
+fn print(figures: &Figures) {
     println!("commands            {}", figures.commands);
     println!("deals, events       {}, {}", figures.deals, figures.events);
     println!("digest              {}", figures.digest);
+    let rates = &figures.commands_per_second;
     println!(
         "commands a second   {} (least {}, most {})",
-        figures.commands_per_second_median,
-        figures.commands_per_second_least,
-        figures.commands_per_second_most
+        rates.median, rates.least, rates.most
     );
-    Ok(())
 }
 
 struct Decided {
@@ -134,14 +129,4 @@ fn decide(book: impl Book, commands: &[Command]) -> anyhow::Result<Decided> {
         events,
         elapsed,
     })
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "a rate for people needs no more digits than a double has"
-)]
-fn rate(commands: usize, elapsed: Duration) -> u64 {
-    (commands as f64 / elapsed.as_secs_f64().max(f64::EPSILON)) as u64
 }

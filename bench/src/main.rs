@@ -4,31 +4,50 @@
 //! and prints no speed for a wrong one. Runs on whatever thread starts it, pinned to nothing.
 #![forbid(unsafe_code)]
 
+mod commit;
+mod connection;
 mod deal;
+mod figures;
+mod meb;
+mod record;
+mod storage;
+mod stores;
 
 use clap::{Parser, Subcommand};
+use record::Keep;
 use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Measures one boundary of a cell at a time.
 ///
-/// Every run first compares its outcome with an independent implementation and refuses to print a
-/// speed when they differ.
+/// Every run first compares its outcome with an independent answer and refuses to print a speed
+/// when they differ.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
+    #[command(flatten)]
+    keep: Keep,
     #[command(subcommand)]
     boundary: Boundary,
 }
 
 #[derive(Debug, Subcommand)]
 enum Boundary {
+    Commit(commit::Arguments),
     Deal(deal::Arguments),
+    Meb(meb::Arguments),
+    Storage(storage::Arguments),
 }
 
 fn main() -> ExitCode {
-    let Arguments { boundary } = Arguments::parse();
+    let Arguments { boundary, keep } = Arguments::parse();
     let measured = match boundary {
-        Boundary::Deal(arguments) => deal::run(&arguments),
+        Boundary::Commit(arguments) => commit::run(&arguments, &keep),
+        Boundary::Deal(arguments) => deal::run(&arguments, &keep),
+        Boundary::Meb(arguments) => meb::run(&arguments, &keep),
+        Boundary::Storage(arguments) => storage::run(&arguments, &keep),
     };
     match measured {
         Ok(()) => ExitCode::SUCCESS,
