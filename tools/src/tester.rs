@@ -8,7 +8,16 @@
 //! function `run(args, output)`, as the commands of `cell` are.
 
 pub mod audit;
+mod inbox;
+mod load;
+mod oracle;
+mod poison;
+mod record;
+mod script;
+mod site;
 pub mod traffic;
+
+pub use record::RecordError;
 
 use crate::cell::{Output, failed};
 use clap::{Parser, Subcommand};
@@ -42,12 +51,14 @@ struct CommandLine {
 /// Every command, in the order in which help lists them.
 #[derive(Debug, Subcommand)]
 enum Command {
+    Load(load::Args),
     Audit(audit::Args),
 }
 
 impl Command {
     fn run(&self, output: &Output) -> anyhow::Result<ExitCode> {
         match self {
+            Command::Load(args) => load::run(args, output),
             Command::Audit(args) => audit::run(args, output),
         }
     }

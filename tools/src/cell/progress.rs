@@ -41,6 +41,12 @@ impl Progress {
         }
     }
 
+    /// Says that the work went on by this much, from where nobody counts often.
+    pub fn set(&mut self, by: u64) {
+        self.position += by;
+        self.look();
+    }
+
     fn look(&mut self) {
         if self.bar.is_none() && self.began.elapsed() >= QUIET_FOR {
             self.bar = Some(bar(self.what, self.total));

@@ -36,7 +36,7 @@ pub(super) struct Args {
 
 /// What a private cell is to be, as options.
 #[derive(Debug, clap::Args)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     /// How many partitions; a pair belongs to partition `pair % COUNT`
     #[arg(long, value_name = "COUNT", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=16))]
@@ -54,7 +54,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    pub(super) fn plan(&self) -> Plan {
+    pub(crate) fn plan(&self) -> Plan {
         Plan {
             partitions: self.partitions,
             replicas: if self.memory {
@@ -67,7 +67,7 @@ impl Shape {
     }
 
     /// Starts it, and says what takes so long.
-    pub(super) fn start(&self, output: &Output) -> anyhow::Result<PrivateCell> {
+    pub(crate) fn start(&self, output: &Output) -> anyhow::Result<PrivateCell> {
         let plan = self.plan();
         output.note("starting a private RabbitMQ and Valkey, a conductor and an outbox ...");
         let cores = std::thread::available_parallelism().map_or(1, usize::from);

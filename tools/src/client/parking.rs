@@ -309,6 +309,11 @@ impl Parked {
         }
     }
 
+    /// The id that a message of these bytes has.
+    pub(crate) fn id_of(body: &[u8]) -> String {
+        id(body)
+    }
+
     /// Whether it is meant.
     pub fn is(&self, which: &Which) -> bool {
         match which {

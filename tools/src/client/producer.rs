@@ -5,7 +5,7 @@
 //! commands open, counted from the oldest that is not done, so memory is bounded and everything is
 //! handed on in the order of sending. It is a closed loop: a slow cell is sent less.
 //!
-//! A producer never repeats a command by itself. After a lost connection what was not confirmed
+//! A run never repeats a command by itself. After a lost connection what was not confirmed
 //! may or may not be in the queue, and publishing it again could put it behind a later one; the
 //! summary says how far it came, and the caller decides.
 
@@ -17,6 +17,7 @@ use conductor_config::BrokerSettings;
 use conductor_engine::PartitionId;
 use conductor_io::amqp::{self, AmqpError, Outgoing, Publication, PublishError, Publisher, within};
 use conductor_io::keys::{COMMAND_EXCHANGE, command_queue};
+use lapin::message::Delivery;
 use lapin::options::QueueDeclareOptions;
 use lapin::types::{FieldTable, ShortString};
 use lapin::{BasicProperties, Connection};
@@ -180,8 +181,22 @@ impl Producer {
         amqp::close_connection(&self.connection).await;
     }
 
+    /// Leaves a connection that is in doubt: what is open on it stays open. A message that was
+    /// handed to it may still reach its queue.
+    pub(crate) async fn abandon(self) {
+        amqp::close_connection(&self.connection).await;
+    }
+
+    /// The next reply, whichever command it answers; it may be abandoned while it waits.
+    ///
+    /// # Errors
+    /// [`AmqpError`] when the connection is gone.
+    pub(crate) async fn next_reply(&mut self) -> Result<Delivery, AmqpError> {
+        self.replies.next().await
+    }
+
     /// Hands a command to the channel.
-    fn publish(&self, request: Request, correlation: Option<u64>) -> Publication {
+    pub(crate) fn publish(&self, request: Request, correlation: Option<u64>) -> Publication {
         let mut properties = BasicProperties::default()
             .with_delivery_mode(PERSISTENT)
             .with_content_type("application/json".into());

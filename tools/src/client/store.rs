@@ -7,12 +7,14 @@
 use conductor_config::{Durability, Settings};
 use conductor_engine::PartitionId;
 use conductor_engine::partition::{Durability as Needed, Guards, HaltRecord, Topology};
+use conductor_engine::staging::Cursor;
 use conductor_io::keys::{Keys, field};
-use conductor_io::resp::Reply;
+use conductor_io::resp::{Packer, Reply};
 use conductor_io::store::checks::{self, CheckError};
 use conductor_io::store::discover::{DiscoverError, Logins};
 use conductor_io::store::over_tokio::{self, Socket};
 use conductor_io::store::{Link, LinkError, meta, unexpected};
+use conductor_io::wire::{RecordError, read_cursor};
 use std::future::Future;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -46,6 +48,14 @@ pub enum StoreError {
         partition: PartitionId,
         /// What happened.
         error: LinkError,
+    },
+    /// A record cannot be read.
+    #[error("{key} cannot be read: {error}")]
+    Record {
+        /// Its key.
+        key: String,
+        /// What is wrong with it.
+        error: RecordError,
     },
     /// The store cannot keep the policy's promise as it is set up.
     #[error("{0}")]
@@ -137,6 +147,43 @@ impl Store {
         let partition = self.keys.partition();
         let asking = limited(ANSWER_WITHIN, meta::guards(&mut self.link, &self.keys)).await;
         asking.map_err(|error| StoreError::Link { partition, error })
+    }
+
+    /// Where the partition stands; at nothing before its first command.
+    ///
+    /// # Errors
+    /// [`StoreError::Link`]; [`StoreError::Record`] when it cannot be read.
+    pub async fn cursor(&mut self) -> Result<Cursor, StoreError> {
+        let cursor = self.keys.cursor().to_owned();
+        let replies = self
+            .ask_all(|packer| packer.start(b"HGETALL").part(cursor.as_bytes()).end())
+            .await?;
+        let read =
+            read_cursor(&replies[0]).map_err(|error| StoreError::Record { key: cursor, error })?;
+        Ok(read.unwrap_or_default())
+    }
+
+    /// The partition's keys.
+    pub const fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// Sends several reads at once and gives all their replies.
+    ///
+    /// # Errors
+    /// [`StoreError::Link`]; a refusal of any of them too. The store is not to be used afterwards.
+    pub async fn ask_all(
+        &mut self,
+        pack: impl FnOnce(&mut Packer<'_>),
+    ) -> Result<Vec<Reply>, StoreError> {
+        let partition = self.keys.partition();
+        let failed = |error| StoreError::Link { partition, error };
+        let asking = limited(ANSWER_WITHIN, self.link.ask_all(pack)).await;
+        let replies = asking.map_err(failed)?;
+        match replies.iter().any(|reply| reply.first_error().is_some()) {
+            true => Err(failed(refused("a read", &replies))),
+            false => Ok(replies),
+        }
     }
 
     /// Why the partition is halted, if it is.

@@ -1,14 +1,47 @@
 //! Traffic: a seeded workload into a cell, and everything that comes of it into a record.
 //!
-//! It runs on threads of its own and survives every fault of the cell and of the broker, so that
-//! whoever causes the faults only has to ask how it goes.
+//! Two threads do it, so that whoever causes faults only has to ask how it goes: [`offer`] publishes
+//! and hears the answers, [`keep`] reads the events and writes the record. Neither ends for a fault of
+//! the cell or of the broker, however long it lasts; both end for a violation, which is anything that
+//! no fault explains: an answer that is not the oracle's, a gap in the events, a store that went back.
+//! The oracle decides each message as it is published; [`offer`] has the argument why it may.
+//!
+//! Memory is level: what is under way is bounded by the window, and what is done is in the record.
 
-use crate::client::Latencies;
+mod backoff;
+mod board;
+mod keep;
+mod offer;
+mod pace;
+mod settle;
+mod timeline;
+mod window;
+
+use super::inbox::Inbox;
+use super::oracle::{Oracle, Shape};
+use super::record::{About, Record, RecordError};
+use super::script::{Script, ScriptOptions};
+use crate::client::{Latencies, Store, StoreError, block_on};
+use crate::workload::WorkloadError;
+use board::{Board, Phase};
 use conductor_config::Settings;
-use conductor_engine::PairId;
+use conductor_engine::{PairId, PartitionId};
+use conductor_io::amqp::{self, AmqpError};
+use keep::Keep;
+use offer::Offer;
+use pace::Pace;
 use serde::Serialize;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use window::Window;
+
+/// Messages that are done and not yet written.
+const DONE_QUEUED: usize = 8_192;
+/// Every type of event.
+const EVERY_EVENT: [&str; 1] = ["#"];
 
 /// What traffic is to be.
 #[derive(Clone, Debug)]
@@ -53,11 +86,49 @@ impl TrafficOptions {
 /// Why there is no traffic, or no end of it.
 #[derive(Debug, thiserror::Error)]
 pub enum TrafficError {
-    /// Something that waiting does not mend.
+    /// Its options.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// Its record.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The broker, before anything was sent.
+    #[error(transparent)]
+    Broker(#[from] AmqpError),
+    /// A store, before anything was sent.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The settings leave partitions out.
+    #[error(
+        "the settings name {named} of {count} partitions; name all of them in {key}, because traffic \
+         goes to all",
+        key = conductor_config::keys::PARTITIONS
+    )]
+    Partitions {
+        /// How many they name.
+        named: usize,
+        /// How many there are.
+        count: u32,
+    },
+    /// The cell is not new.
+    #[error(
+        "partition {partition} stands at event {sequence}: traffic needs a cell that has decided \
+         nothing yet, because its oracle begins with empty books"
+    )]
+    NotNew {
+        /// The partition.
+        partition: PartitionId,
+        /// Its last event.
+        sequence: u64,
+    },
+    /// What no fault explains was seen.
+    #[error("{0}")]
+    Violation(String),
+    /// Something of the system.
     #[error("{0}")]
     Failed(String),
     /// A condition did not come true in time.
-    #[error("{what} did not happen within {within:?}: {last}")]
+    #[error("{what}: not within {} s: {last}", within.as_secs())]
     TimedOut {
         /// What was waited for.
         what: &'static str,
@@ -117,10 +188,13 @@ pub struct Finished {
     pub record: PathBuf,
 }
 
-/// Traffic under way. Dropping it ends it at once.
+/// Traffic under way. Dropping it ends it at once; the record then says how far it came.
 #[derive(Debug)]
 pub struct Traffic {
-    options: TrafficOptions,
+    settings: Settings,
+    record: PathBuf,
+    board: Arc<Board>,
+    threads: Vec<JoinHandle<anyhow::Result<()>>>,
 }
 
 impl Traffic {
@@ -130,19 +204,98 @@ impl Traffic {
     /// begins with empty books.
     ///
     /// # Errors
-    /// [`TrafficError`].
-    pub fn start(_settings: &Settings, options: TrafficOptions) -> Result<Self, TrafficError> {
-        Ok(Self { options })
+    /// [`TrafficError`] with what to change.
+    pub fn start(settings: &Settings, options: TrafficOptions) -> Result<Self, TrafficError> {
+        let named = settings.partitions.len();
+        let count = settings.partition_count;
+        if u32::try_from(named) != Ok(count) {
+            return Err(TrafficError::Partitions { named, count });
+        }
+        let preparing = async { Ok(prepare(settings, &options.event_queue).await) };
+        block_on(preparing).unwrap_or_else(|error| Err(system(&error)))?;
+        let script = ScriptOptions {
+            seed: options.seed,
+            pairs: options.pairs,
+            poison_permille: options.poison_permille,
+            repeat_permille: options.repeat_permille,
+        };
+        let script = Script::new(script, Oracle::new(&Shape::of(settings)), count)?;
+        let about = About {
+            seed: options.seed,
+            partition_count: count,
+            event_queue: options.event_queue.clone(),
+        };
+        let record = Record::create(&options.record, &about)?;
+        let inbox = Inbox::of(&record)?;
+        let board = Arc::new(Board::new());
+        let (done, finished) = mpsc::channel(DONE_QUEUED);
+        let keep = Keep {
+            broker: settings.broker.clone(),
+            queue: options.event_queue,
+            record,
+            inbox,
+            board: Arc::clone(&board),
+            phases: board.phases(),
+            done: finished,
+        };
+        let offer = Offer {
+            broker: settings.broker.clone(),
+            script,
+            pace: Pace::new(Instant::now(), options.rate),
+            window: Window::new(),
+            window_max: options.window.max(1),
+            left: options.commands,
+            board: Arc::clone(&board),
+            phases: board.phases(),
+            done,
+        };
+        let mut traffic = Self {
+            settings: settings.clone(),
+            record: options.record,
+            board,
+            threads: Vec::new(),
+        };
+        traffic.spawn("tester-inbox", move || {
+            block_on(async {
+                keep.run().await;
+                Ok(())
+            })
+        })?;
+        traffic.spawn("tester-producer", move || {
+            block_on(async {
+                offer.run().await;
+                Ok(())
+            })
+        })?;
+        Ok(traffic)
+    }
+
+    fn spawn(
+        &mut self,
+        name: &str,
+        run: impl FnOnce() -> anyhow::Result<()> + Send + 'static,
+    ) -> Result<(), TrafficError> {
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let spawned = thread.spawn(run);
+        self.threads
+            .push(spawned.map_err(|error| system(&error.into()))?);
+        Ok(())
     }
 
     /// How it goes.
     pub fn progress(&self) -> Progress {
-        Progress::default()
+        self.board.look(|state| {
+            let mut progress = state.progress.clone();
+            progress.last_answer = state.timeline.last();
+            progress
+        })
     }
 
     /// The longest time without an answer since this moment, until now.
     pub fn longest_silence(&self, since: Instant) -> Duration {
-        since.elapsed()
+        let now = Instant::now();
+        self.board
+            .look(|state| state.timeline.longest_silence(since, now))
     }
 
     /// Waits until so many commands that were first published after this moment are answered, and
@@ -152,14 +305,14 @@ impl Traffic {
     /// [`TrafficError::TimedOut`], or a violation.
     pub fn wait_acknowledged(
         &self,
-        _after: Instant,
-        _count: u64,
+        after: Instant,
+        count: u64,
         within: Duration,
     ) -> Result<Duration, TrafficError> {
-        Err(TrafficError::TimedOut {
-            what: "an answer",
-            within,
-            last: String::new(),
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        self.board.wait("new commands answered", within, |state| {
+            let found = state.timeline.acknowledged(after, count);
+            found.ok_or_else(|| state.stands())
         })
     }
 
@@ -168,17 +321,87 @@ impl Traffic {
     /// # Errors
     /// [`TrafficError::TimedOut`], or a violation.
     pub fn wait_offered(&self, within: Duration) -> Result<(), TrafficError> {
-        self.wait_acknowledged(Instant::now(), 1, within).map(drop)
+        self.board.wait("every command published", within, |state| {
+            state.offered.then_some(()).ok_or_else(|| state.stands())
+        })
     }
 
     /// Stops offering, and waits until every command is confirmed and decided and every event has
     /// arrived.
     ///
     /// # Errors
-    /// [`TrafficError::TimedOut`] says what is missing; a violation.
-    pub fn finish(self, _within: Duration) -> Result<Finished, TrafficError> {
-        Err(TrafficError::Failed(
-            self.options.record.display().to_string(),
-        ))
+    /// [`TrafficError::TimedOut`] says what is missing; a violation. The record is whole either way.
+    pub fn finish(mut self, within: Duration) -> Result<Finished, TrafficError> {
+        self.board.advance(Phase::Drain);
+        let settled = settle::settle(&self.settings, &self.board, within);
+        self.end()?;
+        settled?;
+        let progress = self.progress();
+        if let Some(violation) = progress.violation {
+            return Err(TrafficError::Violation(violation));
+        }
+        let (seconds, due_to_reply_ms) = self.board.look(|state| {
+            let last = state.timeline.last().unwrap_or(state.began);
+            let seconds = last.saturating_duration_since(state.began).as_secs_f64();
+            (seconds, state.latencies.clone())
+        });
+        Ok(Finished {
+            commands_per_second: progress.answered as f64 / seconds.max(f64::EPSILON),
+            progress,
+            seconds,
+            due_to_reply_ms,
+            record: self.record.clone(),
+        })
     }
+
+    /// Ends both threads, the record written.
+    fn end(&mut self) -> Result<(), TrafficError> {
+        self.board.advance(Phase::End);
+        let mut ended = Ok(());
+        for thread in self.threads.drain(..) {
+            let name = thread.thread().name().unwrap_or_default().to_owned();
+            let outcome = match thread.join() {
+                Ok(outcome) => outcome.map_err(|error| system(&error)),
+                Err(_) => Err(TrafficError::Failed(format!(
+                    "the thread {name} panicked; its words are on stderr"
+                ))),
+            };
+            ended = ended.and(outcome);
+        }
+        ended
+    }
+}
+
+impl Drop for Traffic {
+    fn drop(&mut self) {
+        // Nobody is left to hear of it.
+        let _ = self.end();
+    }
+}
+
+fn system(error: &anyhow::Error) -> TrafficError {
+    TrafficError::Failed(format!("{error:#}"))
+}
+
+/// Makes sure that the cell is new, and declares the inbox's queue.
+async fn prepare(settings: &Settings, queue: &str) -> Result<(), TrafficError> {
+    for own in &settings.partitions {
+        let mut store = Store::open(settings, own.id).await?;
+        let cursor = store.cursor().await?;
+        if cursor.command.is_some() {
+            return Err(TrafficError::NotNew {
+                partition: own.id,
+                sequence: cursor.sequence,
+            });
+        }
+    }
+    let connection = amqp::connect(&settings.broker, "conductor-tester").await?;
+    let declaring = async {
+        let channel = amqp::open_channel(&connection).await?;
+        amqp::declare_events(&channel).await?;
+        amqp::declare_event_queue(&channel, queue, &EVERY_EVENT).await
+    };
+    let declared = declaring.await;
+    amqp::close_connection(&connection).await;
+    Ok(declared?)
 }
