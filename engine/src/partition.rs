@@ -212,11 +212,19 @@ pub enum StoreEvent {
     Confirmed(Confirmed),
     /// Members of one side of a pair, with their records.
     Page(LoadedPage),
+    /// A record that the load needs is there and is not what it must be; it never will be.
+    Unreadable {
+        /// Which key.
+        what: String,
+        /// What is wrong with it.
+        detail: String,
+    },
     /// The load is complete.
     LoadComplete {
         /// Where the store stands, or why that cannot be read.
         cursor: Result<Cursor, String>,
-        /// Whether the command that was asked for is still recorded.
+        /// Whether the command that was asked for is still recorded, with the result that was
+        /// given.
         remembered: bool,
         /// Why the partition is halted, read again behind the raised epoch.
         halted: Option<HaltRecord>,
@@ -234,6 +242,16 @@ pub enum StoreEvent {
         /// Replicas that follow the primary.
         replicas: u32,
     },
+}
+
+/// The last command that this process saw on enough disks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remembered {
+    /// The command.
+    pub command: CommandId,
+    /// What became of it, where this process decided it. A command whose record was lost is
+    /// decided again when it is repeated, and then its record is there, but another one.
+    pub result: Option<Arc<CommandResult>>,
 }
 
 /// What came of a transaction.
@@ -303,7 +321,7 @@ pub enum Action {
     /// Read the whole book.
     Load {
         /// A command whose record must still be there.
-        remember: Option<CommandId>,
+        remember: Option<Remembered>,
     },
     /// Watch the epoch, then read it.
     WatchEpoch,
@@ -396,6 +414,8 @@ pub struct Partition<G = AllGuards> {
     collected: VecDeque<Collected>,
     outstanding: VecDeque<Outstanding>,
     seen_durable: Cursor,
+    /// What became of the command of `seen_durable`, where this process decided it.
+    seen_result: Option<Arc<CommandResult>>,
     epoch: Option<Epoch>,
     /// What a doubt has left in memory: nothing, while the guard against that holds.
     kept: Option<Matcher<FastBook, G>>,
@@ -426,6 +446,7 @@ impl<G: GuardSet> Partition<G> {
             collected: VecDeque::new(),
             outstanding: VecDeque::new(),
             seen_durable: Cursor::default(),
+            seen_result: None,
             epoch: None,
             kept: None,
             replicas_seen: None,

@@ -401,6 +401,63 @@ fn a_store_that_went_back_halts() {
 }
 
 #[test]
+fn the_last_command_that_was_seen_durable_must_have_the_result_it_was_given() {
+    let mut bench = Bench::owning();
+    bench.commit(1, place("c-1", "o-1"));
+    bench.land();
+    bench.take();
+    bench.store(StoreEvent::Lost("gone".into()));
+    let mut again = bench.clone_after_doubt();
+    again.store(StoreEvent::Connected(bench::guards()));
+    again.store(StoreEvent::EpochRaised(8));
+    again.store(StoreEvent::Confirmed(bench::durable()));
+    let actions = again.take();
+    let remembered = actions.iter().find_map(|action| match action {
+        Action::Load { remember } => remember.clone(),
+        _ => None,
+    });
+    let remembered = remembered.unwrap_or_else(|| panic!("{actions:?}"));
+    assert_eq!(remembered.command.as_str(), "c-1");
+    let result = remembered.result.expect("it decided the command itself");
+    assert_eq!(result.command.as_str(), "c-1");
+    assert_eq!(result.sequences, Some((1, 1)));
+}
+
+#[test]
+fn a_record_that_cannot_be_read_halts_once_the_epoch_is_seen_to_be_ours() {
+    let mut bench = Bench::standing_by();
+    bench.deliver(1, place("c-1", "o-1"));
+    bench.store(StoreEvent::Connected(bench::guards()));
+    bench.store(StoreEvent::EpochRaised(7));
+    bench.store(StoreEvent::Confirmed(bench::durable()));
+    bench.store(StoreEvent::Unreadable {
+        what: "pairs".into(),
+        detail: "WRONGTYPE".into(),
+    });
+    bench.store(StoreEvent::LoadComplete {
+        cursor: Ok(Cursor::default()),
+        remembered: true,
+        halted: None,
+    });
+    let actions = bench.take();
+    assert!(
+        matches!(actions.last(), Some(Action::WatchEpoch)),
+        "nothing is judged before the epoch is seen: {actions:?}"
+    );
+    bench.store(StoreEvent::EpochSeen(Some(7)));
+    let actions = bench.take();
+    let reason = actions.iter().find_map(|action| match action {
+        Action::WriteHalt(record) => Some(record.reason.as_str()),
+        _ => None,
+    });
+    assert_eq!(
+        reason,
+        Some("the store's pairs cannot be read: WRONGTYPE"),
+        "{actions:?}"
+    );
+}
+
+#[test]
 fn a_wrong_or_missing_topology_refuses_to_start_and_later_waits() {
     for topology in [
         None,

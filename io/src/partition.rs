@@ -3,10 +3,12 @@
 //! Everything in this folder runs on that core and shares nothing with any other: messages come in
 //! through one bounded mailbox and leave through two. The only folder that knows glommio.
 //! `driver` turns what arrives into inputs of the engine's state machine and performs its
-//! actions; `session` owns the connection to the store; `answers` serves the admin pages.
+//! actions; `session` owns the connection to the store and `loading` reads the book over it;
+//! `answers` serves the admin pages.
 
 mod answers;
 mod driver;
+mod loading;
 mod local;
 mod measure;
 mod nudge;

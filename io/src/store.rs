@@ -11,4 +11,4 @@ pub mod meta;
 pub mod over_tokio;
 pub mod waits;
 
-pub use link::{Link, LinkError, is_out_of_memory, unexpected};
+pub use link::{Link, LinkError, is_out_of_memory, is_wrong_type, unexpected};

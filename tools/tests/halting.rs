@@ -258,6 +258,7 @@ fn a_store_that_has_gone_back_halts_and_one_without_topology_is_refused() {
     pair.ask(&broken("ask", Side::Ask, (101, 50)));
     the_cursor_has_gone_back(&mut pair);
     the_last_record_is_gone(&mut pair);
+    the_last_record_is_another_one(&mut pair);
     the_topology_is_gone(&mut pair);
     everything_is_gone(&mut pair);
 }
@@ -325,6 +326,25 @@ fn the_last_record_is_gone(pair: &mut Pair) {
             pair.both_say(
                 "halted",
                 "the record of command c-record-before is not there",
+            );
+            let _: String = pair.store(&["SET", &record, &result.borrow()]);
+        },
+    );
+}
+
+/// A command whose record was lost, and which somebody sent again before the loss was seen, has a
+/// record: not the one that was acknowledged.
+fn the_last_record_is_another_one(pair: &mut Pair) {
+    let record = pair.keys.processed_command(&command("another-before"));
+    let result = std::cell::RefCell::new(String::new());
+    gone_back(
+        pair,
+        "another",
+        |pair| *result.borrow_mut() = pair.store(&["SET", &record, "decided again", "GET"]),
+        |pair| {
+            pair.both_say(
+                "halted",
+                "or is not the one that this process saw on its disks",
             );
             let _: String = pair.store(&["SET", &record, &result.borrow()]);
         },

@@ -7,7 +7,8 @@
 
 use super::load::Loaded;
 use super::{
-    Action, Confirmed, Epoch, Group, HaltRecord, Loader, Note, Owner, Partition, Phase, StoreEvent,
+    Action, Confirmed, Epoch, Group, HaltRecord, Loader, Note, Owner, Partition, Phase, Remembered,
+    StoreEvent,
 };
 use crate::guards::{Guard, GuardSet};
 use crate::matching::Matcher;
@@ -71,6 +72,10 @@ impl<G: GuardSet> Partition<G> {
                 loader.page(page);
                 self.phase = Phase::Claiming(Claim::Loading { epoch, loader });
             }
+            (Claim::Loading { epoch, mut loader }, StoreEvent::Unreadable { what, detail }) => {
+                loader.unreadable(what, detail);
+                self.phase = Phase::Claiming(Claim::Loading { epoch, loader });
+            }
             (
                 Claim::Loading { epoch, loader },
                 StoreEvent::LoadComplete {
@@ -113,11 +118,15 @@ impl<G: GuardSet> Partition<G> {
             self.settings.hash_seed,
         ));
         self.phase = Phase::Claiming(Claim::Loading { epoch, loader });
-        let remember = self
-            .seen_durable
-            .command
-            .clone()
-            .filter(|_| self.settings.results_kept);
+        let command = self.seen_durable.command.clone();
+        let remember = command.filter(|_| self.settings.results_kept);
+        let remember = remember.map(|command| Remembered {
+            result: self
+                .seen_result
+                .clone()
+                .filter(|seen| seen.command == command),
+            command,
+        });
         self.act(Action::Load { remember });
     }
 
@@ -133,8 +142,10 @@ impl<G: GuardSet> Partition<G> {
             return self.refuse(line.clone());
         }
         self.epoch = Some(epoch);
-        if let Err(violation) = self
-            .check_not_gone_back(&loaded)
+        // What cannot be read says nothing of how far the store has come.
+        if let Err(violation) = loaded
+            .readable()
+            .and_then(|()| self.check_not_gone_back(&loaded))
             .and_then(|()| loaded.audit())
         {
             return self.begin_halt(HaltRecord {
@@ -160,6 +171,9 @@ impl<G: GuardSet> Partition<G> {
         self.counters.skipped_members = loaded.skipped() as u64;
         let (book, cursor, rewrites) = loaded.into_parts();
         let rewritten = (!rewrites.is_empty()).then(|| Group::of_rewrites(rewrites, &cursor));
+        if self.seen_durable.command != cursor.command {
+            self.seen_result = None;
+        }
         self.seen_durable = cursor.clone();
         let cell = self.settings.cell.clone();
         let read = Matcher::with_guards(cell, book, cursor, self.guards);
@@ -181,7 +195,10 @@ impl<G: GuardSet> Partition<G> {
         }
         match &self.seen_durable.command {
             Some(command) if self.settings.results_kept && !loaded.remembered() => {
-                let detail = format!("the record of command {command} is not there");
+                let detail = format!(
+                    "the record of command {command} is not there, or is not the one that this \
+                     process saw on its disks"
+                );
                 Err(Violation::StoreWentBack { detail })
             }
             _ => Ok(()),

@@ -46,6 +46,8 @@ pub(super) struct Group {
     decided: usize,
     /// Where the partition stands behind it; `None` while it has written nothing.
     cursor: Option<Cursor>,
+    /// What became of the last command that was decided in it.
+    last: Option<Arc<CommandResult>>,
     /// Whether its look-ups were sent alone, so that no epoch was seen behind them.
     looked_up_alone: bool,
     deals: u64,
@@ -336,6 +338,7 @@ impl<G: GuardSet> Partition<G> {
                     group.answers.push((tag, Answer::Fresh(result)));
                 }
             }
+                    group.last = Some(Arc::clone(&result));
             stopwatch.lap(Step::Match);
             if group.writes.len() >= self.settings.group_writes_max {
                 break;
@@ -442,7 +445,7 @@ impl<G: GuardSet> Partition<G> {
         if !owner.flight.as_ref().is_some_and(is_over) {
             return;
         }
-        if let Some(flight) = owner.flight.take() {
+        if let Some(mut flight) = owner.flight.take() {
             self.replicas_seen = None;
             self.counters.groups += u64::from(flight.group.cursor.is_some());
             self.counters.commands += flight.group.decided as u64;
@@ -453,6 +456,7 @@ impl<G: GuardSet> Partition<G> {
             }
             self.answer(flight.group);
         }
+                self.seen_result = flight.group.last.take();
     }
 
     /// Replies and acknowledges a group that is durable, then goes on.

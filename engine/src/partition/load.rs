@@ -116,6 +116,12 @@ impl Loader {
         self.book.keep();
     }
 
+    /// A record that cannot be what it must be.
+    pub(super) fn unreadable(&mut self, what: String, detail: String) {
+        let violation = Violation::UnreadableStore { what, detail };
+        self.violation.get_or_insert(violation);
+    }
+
     fn fix_decimals(&mut self, pair: PairId, decimals: PairDecimals) {
         self.book.fix_decimals(pair, decimals);
         let Some(configured) = self.cell.pairs.get(&pair).filter(|it| **it != decimals) else {
@@ -227,9 +233,7 @@ impl Loader {
         halted: Option<HaltRecord>,
     ) -> Loaded {
         let mut cursor = cursor.unwrap_or_else(|detail| {
-            let what = "cursor".to_owned();
-            self.violation
-                .get_or_insert(Violation::UnreadableStore { what, detail });
+            self.unreadable("cursor".to_owned(), detail);
             Cursor::default()
         });
         self.place_older(&mut cursor);
@@ -290,12 +294,14 @@ impl Loader {
 }
 
 impl Loaded {
-    /// Everything that must hold of what was read.
+    /// Whether everything was what it must be, each for itself.
+    pub(super) fn readable(&self) -> Result<(), Violation> {
+        self.loader.violation.clone().map_or(Ok(()), Err)
+    }
+
+    /// Everything that must hold of what was read, taken together.
     pub(super) fn audit(&self) -> Result<(), Violation> {
-        match &self.loader.violation {
-            Some(violation) => Err(violation.clone()),
-            None => audit(&self.loader.book, &self.loader.cell, &self.cursor),
-        }
+        audit(&self.loader.book, &self.loader.cell, &self.cursor)
     }
 
     /// A setting that contradicts the store, in a line that says what to change.

@@ -193,7 +193,7 @@ impl Bench {
     }
 }
 
-fn durable() -> Confirmed {
+pub(crate) fn durable() -> Confirmed {
     Confirmed {
         replicas_in_memory: 1,
         primary_disk: true,

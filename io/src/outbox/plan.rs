@@ -59,7 +59,10 @@ pub(super) enum StoreError {
 
 impl From<LinkError> for StoreError {
     fn from(error: LinkError) -> Self {
-        StoreError::Lost(error.to_string())
+        match error {
+            LinkError::Record { .. } => StoreError::Refused(error.to_string()),
+            error => StoreError::Lost(error.to_string()),
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! connection that is waiting; `WAIT` stands before `WAITAOF`, because a replica that is asked for
 //! its disk before it has written says no for a whole second.
 
-use crate::keys::Keys;
+use crate::keys::{Keys, field};
 use crate::resp::{Packer, Reply};
 use crate::store::{is_out_of_memory, waits};
 use crate::wire::store_writes;
@@ -87,12 +87,16 @@ pub(super) fn pack_watch(keys: &Keys, packer: &mut Packer<'_>) {
 pub(super) fn pack_halt(keys: &Keys, record: &HaltRecord, waits: Waits, packer: &mut Packer<'_>) {
     packer.start(b"MULTI").end();
     packer.start(b"HSET").part(keys.halted().as_bytes());
-    packer.part(b"reason").part(record.reason.as_bytes());
+    packer
+        .part(field::REASON.as_bytes())
+        .part(record.reason.as_bytes());
     if let Some(command) = &record.command {
-        packer.part(b"command").part(command.as_bytes());
+        packer
+            .part(field::COMMAND.as_bytes())
+            .part(command.as_bytes());
     }
     packer
-        .part(b"epoch")
+        .part(field::EPOCH.as_bytes())
         .part(record.epoch.to_string().as_bytes())
         .end();
     packer.start(b"EXEC").end();

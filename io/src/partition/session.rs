@@ -15,13 +15,9 @@ use crate::resp::{Packer, Reply};
 use crate::store::checks::{self, CheckError};
 use crate::store::discover::{self, DiscoverError, Logins, Primary};
 use crate::store::{Link, LinkError, meta, unexpected};
-use crate::wire;
 use conductor_config::{Login, StoreAddress};
-use conductor_engine::limits::LOAD_PAGE_MEMBERS;
-use conductor_engine::partition::{
-    HaltRecord, LoadedMember, LoadedPage, LookUp, Record, StoreEvent, StoredOrder, Topology,
-};
-use conductor_engine::{CommandId, OrderId, PairId, Side};
+use conductor_engine::PairId;
+use conductor_engine::partition::{HaltRecord, LookUp, Remembered, StoreEvent, Topology};
 use glommio::net::TcpStream;
 use std::collections::HashMap;
 use std::future::Future;
@@ -34,7 +30,7 @@ use tokio::sync::oneshot;
 pub(super) enum Job {
     RaiseEpoch,
     AwaitDisks,
-    Load { remember: Option<CommandId> },
+    Load { remember: Option<Remembered> },
     WatchEpoch,
     LookUp(Vec<LookUp>),
     Commit(CommitBytes),
@@ -75,15 +71,15 @@ pub(super) struct Site {
 }
 
 /// How long a connection, a login or a check may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a connection may be idle before it is tried.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// How long any reply may take beyond the waits that stand before it.
-const REPLY_MARGIN: Duration = Duration::from_millis(1_500);
+pub(super) const REPLY_MARGIN: Duration = Duration::from_millis(1_500);
 
 /// One session.
 pub(super) struct Session {
-    site: Rc<Site>,
+    pub(super) site: Rc<Site>,
     number: u64,
     jobs: LocalQueue<Job>,
     told: LocalQueue<Told>,
@@ -275,7 +271,18 @@ impl Session {
         let key = self.site.keys.epoch().as_bytes();
         self.send(link, |packer| packer.start(b"INCR").part(key).end())
             .await?;
-        let reply = self.granted(link, "INCR").await?;
+        let reply = match self.granted(link, "INCR").await {
+            Err(LinkError::Refused { words, .. }) if is_no_counter(&words) => {
+                self.tell(StoreEvent::Misconfigured(format!(
+                    "the store's epoch cannot be raised: {words}; it is no store of a cell, or \
+                     somebody changed it by hand: set {} to a number above every epoch that a \
+                     conductor has logged",
+                    self.site.keys.epoch()
+                )));
+                return Ok(());
+            }
+            reply => reply?,
+        };
         let epoch = reply.integer().and_then(|epoch| u64::try_from(epoch).ok());
         self.tell(StoreEvent::EpochRaised(
             epoch.ok_or_else(|| unexpected("INCR"))?,
@@ -417,190 +424,10 @@ impl Session {
         self.tell(StoreEvent::Inspected);
         Ok(())
     }
-
-    async fn load(
-        &self,
-        link: &mut Link<TcpStream>,
-        remember: Option<CommandId>,
-    ) -> Result<(), LinkError> {
-        let keys = &self.site.keys;
-        for pair in self.pairs(link).await? {
-            let key = keys.pair(pair);
-            let hash = self.ask(link, &[b"HGETALL", key.as_bytes()]).await?;
-            let decimals = wire::read_pair(&hash).map_err(|_| unexpected("HGETALL pair"))?;
-            for side in [Side::Ask, Side::Bid] {
-                let mut from = 0;
-                loop {
-                    let members = self.page(link, pair, side, from).await?;
-                    let (read, full) = (members.len(), members.len() == LOAD_PAGE_MEMBERS);
-                    self.tell(StoreEvent::Page(LoadedPage {
-                        pair,
-                        decimals,
-                        side,
-                        members,
-                    }));
-                    from += read;
-                    if !full {
-                        break;
-                    }
-                }
-            }
-        }
-        let hash = self
-            .ask(link, &[b"HGETALL", keys.cursor().as_bytes()])
-            .await?;
-        let cursor = wire::read_cursor(&hash).map_err(|error| error.to_string());
-        let remembered = match remember {
-            Some(command) => {
-                let key = keys.processed_command(&command);
-                self.ask(link, &[b"EXISTS", key.as_bytes()])
-                    .await?
-                    .integer()
-                    == Some(1)
-            }
-            None => true,
-        };
-        let cursor = cursor.map(Option::unwrap_or_default);
-        let guards = within(CONNECT_TIMEOUT, meta::guards(link, keys)).await?;
-        self.tell(StoreEvent::LoadComplete {
-            cursor,
-            remembered,
-            halted: guards.halted,
-        });
-        Ok(())
-    }
-
-    async fn ask(&self, link: &mut Link<TcpStream>, parts: &[&[u8]]) -> Result<Reply, LinkError> {
-        within(self.site.waits.timeout * 2 + REPLY_MARGIN, link.ask(parts)).await
-    }
-
-    async fn pairs(&self, link: &mut Link<TcpStream>) -> Result<Vec<PairId>, LinkError> {
-        let reply = self
-            .ask(link, &[b"SMEMBERS", self.site.keys.pairs().as_bytes()])
-            .await?;
-        let members = reply.elements().ok_or_else(|| unexpected("SMEMBERS"))?;
-        let pairs = members
-            .iter()
-            .map(|member| member.text()?.parse().ok().map(PairId));
-        let mut pairs: Vec<PairId> = pairs
-            .collect::<Option<_>>()
-            .ok_or_else(|| unexpected("SMEMBERS"))?;
-        pairs.sort_unstable();
-        Ok(pairs)
-    }
-
-    /// One page of members with their records, best first.
-    async fn page(
-        &self,
-        link: &mut Link<TcpStream>,
-        pair: PairId,
-        side: Side,
-        from: usize,
-    ) -> Result<Vec<LoadedMember>, LinkError> {
-        let key = self.site.keys.book(pair, side);
-        let range: &[u8] = match side {
-            Side::Ask => b"ZRANGE",
-            Side::Bid => b"ZREVRANGE",
-        };
-        let (first, last) = (from.to_string(), (from + LOAD_PAGE_MEMBERS - 1).to_string());
-        let parts: [&[u8]; 4] = [range, key.as_bytes(), first.as_bytes(), last.as_bytes()];
-        let reply = self.ask(link, &parts).await?;
-        let members = reply.elements().ok_or_else(|| unexpected("ZRANGE"))?;
-        let found: Vec<Found> = members
-            .iter()
-            .map(|member| Found::of(side, member))
-            .collect();
-        let records = self.records(link, &found).await?;
-        let mut records = records.into_iter();
-        Ok(found
-            .into_iter()
-            .map(|found| found.with_records(&mut records))
-            .collect())
-    }
-
-    async fn records(
-        &self,
-        link: &mut Link<TcpStream>,
-        found: &[Found],
-    ) -> Result<Vec<Reply>, LinkError> {
-        let keys = &self.site.keys;
-        let asking = link.ask_all(|packer| {
-            for order in found.iter().flat_map(|found| found.candidates.iter()) {
-                packer
-                    .start(b"HGETALL")
-                    .build(|out| keys.write_order(&order.id, out))
-                    .end();
-            }
-        });
-        within(self.site.waits.timeout * 2 + REPLY_MARGIN, asking).await
-    }
-}
-
-/// A member and the orders that it may mean, the likeliest first.
-struct Found {
-    member: String,
-    candidates: Vec<Candidate>,
-}
-
-struct Candidate {
-    id: OrderId,
-    digits: Option<u64>,
-}
-
-impl Found {
-    fn of(side: Side, member: &Reply) -> Self {
-        let bytes = member.bytes().unwrap_or_default();
-        let member = String::from_utf8_lossy(bytes).into_owned();
-        let meaning = Keys::parse_member(side, &member);
-        let prefixed = meaning.prefixed.map(|prefixed| Candidate {
-            id: prefixed.order,
-            digits: Some(prefixed.digits),
-        });
-        let bare = meaning.bare.map(|id| Candidate { id, digits: None });
-        Self {
-            member,
-            candidates: prefixed.into_iter().chain(bare).collect(),
-        }
-    }
-
-    /// The first candidate that has a record decides.
-    fn with_records(self, replies: &mut impl Iterator<Item = Reply>) -> LoadedMember {
-        let mut decided = None;
-        for candidate in self.candidates {
-            let Some(reply) = replies.next() else { break };
-            let record = record_of(&candidate.id, &reply);
-            if decided.is_none() && !matches!(record, Record::Missing) {
-                decided = Some((candidate.digits, record));
-            }
-        }
-        let (priority, record) = decided.unwrap_or((None, Record::Missing));
-        LoadedMember {
-            member: self.member,
-            priority,
-            record,
-        }
-    }
-}
-
-fn record_of(id: &OrderId, reply: &Reply) -> Record {
-    match wire::read_record(reply) {
-        Ok(None) => Record::Missing,
-        Ok(Some(stored)) if stored.id != *id => Record::Foreign,
-        Ok(Some(stored)) => {
-            let (decimals, priority) = (stored.decimals, stored.priority);
-            let order = stored.resting(priority.unwrap_or(0));
-            Record::Order(Box::new(StoredOrder {
-                order,
-                decimals,
-                priority,
-            }))
-        }
-        Err(error) => Record::Unreadable(error.to_string()),
-    }
 }
 
 /// A future with a limit.
-async fn within<T>(
+pub(super) async fn within<T>(
     limit: Duration,
     future: impl Future<Output = Result<T, LinkError>>,
 ) -> Result<T, LinkError> {
@@ -614,6 +441,11 @@ async fn within<T>(
 fn lost(error: &LinkError) -> StoreEvent {
     if error.is_full() {
         StoreEvent::Full(format!(
+/// Whether a server says that what is to be raised is no number.
+fn is_no_counter(words: &str) -> bool {
+    words.starts_with("WRONGTYPE") || words.starts_with("ERR value is not an integer")
+}
+
             "the store is out of memory and refuses writes: {error}"
         ))
     } else {

@@ -26,6 +26,9 @@ pub enum CheckError {
 
 impl From<LinkError> for CheckError {
     fn from(error: LinkError) -> Self {
+        if let LinkError::Record { .. } = error {
+            return CheckError::Misconfigured(error.to_string());
+        }
         match error.refusal() {
             Some(words) if words.starts_with("NOPERM") => CheckError::Misconfigured(format!(
                 "the store's user may not do what a conductor needs: {words}; grant it"

@@ -33,6 +33,17 @@ pub enum LinkError {
         /// The command's name.
         command: String,
     },
+    /// A record about the cell itself is there and is not what it must be.
+    #[error(
+        "the store's {key} cannot be read: {detail}; this is no store of a cell, or somebody \
+         changed it by hand: restore it, or connect to the right one"
+    )]
+    Record {
+        /// Which key.
+        key: String,
+        /// What is wrong with it.
+        detail: String,
+    },
     /// It took too long.
     #[error("no answer in time")]
     TimedOut,
@@ -51,6 +62,11 @@ impl LinkError {
     pub fn is_full(&self) -> bool {
         self.refusal().is_some_and(is_out_of_memory)
     }
+}
+
+/// Whether a server's words say that a key holds something of another kind.
+pub fn is_wrong_type(words: &str) -> bool {
+    words.starts_with("WRONGTYPE")
 }
 
 /// Whether a server's words say that it has no memory left for writes.

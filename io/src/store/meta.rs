@@ -1,7 +1,7 @@
 //! The records about a cell itself: its topology and its halt.
 
-use super::link::{Link, LinkError, unexpected};
-use crate::keys::Keys;
+use super::link::{Link, LinkError, is_wrong_type, unexpected};
+use crate::keys::{Keys, field as names};
 use crate::resp::Reply;
 use conductor_engine::partition::{Guards, HaltRecord, Topology};
 use futures_lite::{AsyncRead, AsyncWrite};
@@ -27,15 +27,26 @@ pub async fn guards<S: AsyncRead + AsyncWrite + Unpin>(
             packer.start(b"XLEN").part(keys.events().as_bytes()).end();
         })
         .await?;
-    for (command, reply) in ["HGETALL", "HGETALL", "XLEN"].iter().zip(&replies) {
-        if let Some(words) = reply.error() {
-            let (command, words) = ((*command).to_owned(), words.to_owned());
-            return Err(LinkError::Refused { command, words });
+    let asked = [
+        ("HGETALL", keys.topology()),
+        ("HGETALL", keys.halted()),
+        ("XLEN", keys.events()),
+    ];
+    for ((command, key), reply) in asked.into_iter().zip(&replies) {
+        match reply.error() {
+            // Judged with the halt: whatever stands there halts.
+            Some(words) if is_wrong_type(words) && key == keys.halted() => {}
+            Some(words) if is_wrong_type(words) => return Err(unreadable(key, words)),
+            Some(words) => {
+                let (command, words) = (command.to_owned(), words.to_owned());
+                return Err(LinkError::Refused { command, words });
+            }
+            None => {}
         }
     }
     let length = replies[2].integer().ok_or_else(|| unexpected("XLEN"))?;
     Ok(Guards {
-        topology: topology(&replies[0])?,
+        topology: topology(keys, &replies[0])?,
         halted: halted(&replies[1]),
         event_stream: u64::try_from(length).unwrap_or(0),
     })
@@ -48,33 +59,52 @@ pub fn field<'a>(hash: &'a Reply, name: &str) -> Option<&'a str> {
     found.next().and_then(|pair| pair[1].text())
 }
 
-fn topology(hash: &Reply) -> Result<Option<Topology>, LinkError> {
+fn unreadable(key: &str, detail: &str) -> LinkError {
+    let (key, detail) = (key.to_owned(), detail.to_owned());
+    LinkError::Record { key, detail }
+}
+
+/// Reads the reply of `HGETALL` of a partition's topology; `None` where there is none.
+///
+/// # Errors
+/// [`LinkError::Record`] when it is there and is no topology.
+pub fn topology(keys: &Keys, hash: &Reply) -> Result<Option<Topology>, LinkError> {
+    if let Some(words) = hash.error() {
+        return Err(unreadable(keys.topology(), words));
+    }
     if hash.elements().is_none_or(<[Reply]>::is_empty) {
         return Ok(None);
     }
     let read = || {
         Some(Topology {
-            partition: field(hash, "partition")?.parse().ok()?,
-            partition_count: field(hash, "partitionCount")?.parse().ok()?,
-            prefetch: field(hash, "prefetch")?.parse().ok()?,
+            partition: field(hash, names::PARTITION)?.parse().ok()?,
+            partition_count: field(hash, names::PARTITION_COUNT)?.parse().ok()?,
+            prefetch: field(hash, names::PREFETCH)?.parse().ok()?,
         })
     };
     read()
         .map(Some)
-        .ok_or_else(|| unexpected("HGETALL topology"))
+        .ok_or_else(|| unreadable(keys.topology(), "a field is missing, or is no number"))
 }
 
 /// Whatever stands under the key halts, even if it cannot be read.
 fn halted(hash: &Reply) -> Option<HaltRecord> {
+    if let Some(words) = hash.error() {
+        return Some(HaltRecord {
+            reason: format!("the record of the halt cannot be read: {words}"),
+            command: None,
+            epoch: 0,
+        });
+    }
     if hash.elements().is_none_or(<[Reply]>::is_empty) {
         return None;
     }
     Some(HaltRecord {
-        reason: field(hash, "reason")
+        reason: field(hash, names::REASON)
             .unwrap_or("no reason is recorded")
             .to_owned(),
-        command: field(hash, "command").map(str::to_owned),
-        epoch: field(hash, "epoch")
+        command: field(hash, names::COMMAND).map(str::to_owned),
+        epoch: field(hash, names::EPOCH)
             .and_then(|epoch| epoch.parse().ok())
             .unwrap_or(0),
     })

@@ -12,9 +12,11 @@ use super::tally::Count;
 use super::world::{Actor, Event, Input, NodeInput, World};
 use conductor_engine::event::CommandResult;
 use conductor_engine::guards::{Guard, GuardSet};
-use conductor_engine::partition::{Executed, Guards, HaltRecord, LoadedPage, LookUp, Topology};
+use conductor_engine::partition::{
+    Executed, Guards, HaltRecord, LoadedPage, LookUp, Remembered, Topology,
+};
 use conductor_engine::staging::{Cursor, Write};
-use conductor_engine::{CommandId, Event as MarketEvent, PairId, Side};
+use conductor_engine::{Event as MarketEvent, PairId, Side};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -44,7 +46,7 @@ pub(super) enum Ask {
     /// One side of a pair.
     Page(PairId, Side),
     /// The cursor, whether a command is still recorded, and the halt again.
-    EndLoad(Option<CommandId>),
+    EndLoad(Option<Remembered>),
     /// Memory and store are compared in one transaction.
     Compare,
     /// The lease is taken, or renewed where it is this worker's.
@@ -369,7 +371,11 @@ impl<G: GuardSet> World<'_, G> {
             Ask::EndLoad(remember) => {
                 self.loaded_on(conn);
                 let data = &self.nodes[node].data;
-                let remembered = remember.is_none_or(|command| data.results.contains_key(&command));
+                let stored = |it: &Remembered| data.results.get(&it.command);
+                let remembered = remember.is_none_or(|it| match (stored(&it), &it.result) {
+                    (Some(found), Some(seen)) => found == seen,
+                    (found, _) => found.is_some(),
+                });
                 let (cursor, halted) = (data.cursor.clone(), data.halted.clone());
                 self.reply(
                     conn,

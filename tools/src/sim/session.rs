@@ -5,13 +5,13 @@ use super::judge::Wrong;
 use super::server::{Ask, Reply};
 use super::tally::Count;
 use super::world::{Actor, Input, World};
+use conductor_engine::Side;
 use conductor_engine::book::Book;
 use conductor_engine::guards::GuardSet;
 use conductor_engine::partition::{
-    Action, Confirmed, Guards, HaltRecord, Input as MachineInput, Packet, StoreEvent,
+    Action, Confirmed, Guards, HaltRecord, Input as MachineInput, Packet, Remembered, StoreEvent,
 };
 use conductor_engine::staging::Write;
-use conductor_engine::{CommandId, Side};
 use std::collections::VecDeque;
 
 /// One connection, as the process sees it.
@@ -52,7 +52,7 @@ impl<G: GuardSet> World<'_, G> {
         }
     }
 
-    fn load(&mut self, place: usize, remember: Option<CommandId>) {
+    fn load(&mut self, place: usize, remember: Option<Remembered>) {
         let pairs = self.script.pairs();
         let pages = pairs
             .iter()
