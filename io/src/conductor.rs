@@ -101,10 +101,9 @@ fn start(
         settings.partitions.iter().map(|each| each.id),
     ));
     let (replies, replies_out) = mailbox::mailbox::<ReplyOut>(REPLIES_QUEUED_MAX);
-    let (parking, park_jobs) = mpsc::unbounded_channel();
+        let (parking, park_jobs) = mpsc::unbounded_channel();
     let (ending, endings) = mpsc::unbounded_channel();
     let mut mailboxes = BTreeMap::new();
-    let mut lots = BTreeMap::new();
     let mut handles = Vec::new();
     for (place, part) in settings.partitions.iter().enumerate() {
         let capacity = usize::from(settings.prefetch) * 2 + MAILBOX_SPARE;
@@ -129,19 +128,20 @@ fn start(
             watchdog: settings.watchdog,
             to_partition: to_partition.clone(),
             from_partition,
-            parking: parking.clone(),
+            parking,
             generation,
             endings: ending.clone(),
             report: Arc::clone(&report),
         };
         tokio::task::spawn_local(PartitionConsumer::new(post).run());
-        lots.insert(
-            part.id,
-            Lot {
-                to_partition: to_partition.clone(),
-                generation: generations,
-            },
-        );
+        let lot = Lot {
+            partition: part.id,
+            broker: Nodes::new(Arc::clone(&broker)),
+            to_partition: to_partition.clone(),
+            generation: generations,
+            report: Arc::clone(&report),
+        };
+        tokio::task::spawn_local(parking::run(lot, park_jobs));
         handles.push(PartitionHandle {
             partition: part.id,
             core,
@@ -150,11 +150,6 @@ fn start(
         });
         mailboxes.insert(part.id, to_partition);
     }
-    tokio::task::spawn_local(parking::run(
-        Nodes::new(Arc::clone(&broker)),
-        park_jobs,
-        lots,
-    ));
     tokio::task::spawn_local(replies::run(
         Nodes::new(broker),
         replies_out,

@@ -28,6 +28,14 @@ pub const HEADER_PARTITION_OFFSET: &str = "x-partition-offset";
 pub const HEADER_PARTITION_SEQUENCE: &str = "x-partition-sequence";
 /// The header that says why a message was parked.
 pub const HEADER_PARKED_REASON: &str = "x-parked-reason";
+/// Header of a parked message: where its producer wanted a result.
+pub const HEADER_ORIGINAL_REPLY_TO: &str = "x-original-reply-to";
+/// Header of a parked message: the name that its producer gave the request.
+pub const HEADER_ORIGINAL_CORRELATION_ID: &str = "x-original-correlation-id";
+/// Header of a parked message: the message id that it came with.
+pub const HEADER_ORIGINAL_MESSAGE_ID: &str = "x-original-message-id";
+/// Header of a parked message: the table of headers that it came with.
+pub const HEADER_ORIGINAL_HEADERS: &str = "x-original-headers";
 
 /// The queue of a partition's commands, which is also their routing key.
 pub fn command_queue(partition: PartitionId) -> String {

@@ -42,6 +42,8 @@ pub struct PartitionIo {
     pub broker_problem: Option<String>,
     /// Whether somebody else was registered at the command queue when this process last was.
     pub behind_another: bool,
+    /// Why the message that waits for the parking queue is not in it; `None` while none fails.
+    pub parking_problem: Option<String>,
     /// What the partition's core last said of itself; `None` until it has.
     pub standing: Option<Status>,
 }
@@ -93,6 +95,7 @@ impl Default for PartitionIo {
         }
     }
 }
+            parking_problem: None,
 
 impl PartitionIo {
     /// Records deliveries that were acknowledged `now`, which is `now_ms` on the wall.

@@ -20,7 +20,7 @@ use conductor_engine::partition::{Generation, Tag};
 use futures_util::StreamExt;
 use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions};
 use lapin::types::FieldTable;
-use lapin::{Channel, Connection, Consumer};
+use lapin::{BasicProperties, Channel, Connection, Consumer};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::mem::ManuallyDrop;
@@ -61,8 +61,8 @@ struct Line {
     /// Never dropped: a consumer that is dropped cancels, and a successor would overtake what is
     /// unacknowledged here.
     consumer: ManuallyDrop<Consumer>,
-    /// Deliveries that are not acknowledged.
-    outstanding: u64,
+    /// Deliveries that are not acknowledged, with what their producers said beside the bodies.
+    outstanding: VecDeque<(Tag, BasicProperties)>,
     last_delivery: Instant,
 }
 
@@ -155,7 +155,7 @@ impl PartitionConsumer {
                 tag,
                 settled,
             } => {
-                self.acknowledge(generation, tag, settled.len()).await;
+                self.acknowledge(generation, tag).await;
                 let (now, now_ms) = (Instant::now(), wall_ms());
                 self.figures().acknowledged(&settled, now, now_ms);
             }
@@ -165,14 +165,14 @@ impl PartitionConsumer {
                 body,
                 reason,
             } => {
-                let partition = self.post.partition;
+                let original = self.original(generation, tag);
                 let job = ParkJob {
-                    partition,
                     generation,
                     tag,
                     body,
                     reason,
                 };
+                    original,
                 // The parking task lives as long as the process.
                 let _ = self.post.parking.send(job);
             }
@@ -244,7 +244,7 @@ impl PartitionConsumer {
                     generation,
                     channel,
                     consumer: ManuallyDrop::new(consumer),
-                    outstanding: 0,
+                    outstanding: VecDeque::new(),
                     last_delivery: Instant::now(),
                 });
                 let mut figures = self.post.report.of(self.post.partition);
@@ -277,13 +277,13 @@ impl PartitionConsumer {
         let generation = line.generation;
         match delivery {
             Some(Ok(delivery)) => {
-                line.outstanding += 1;
                 line.last_delivery = Instant::now();
                 if delivery.redelivered {
                     self.post.report.of(self.post.partition).redeliveries += 1;
                 }
-                self.unsent
-                    .push_back(ToPartition::Delivery(taken(delivery, generation)));
+                let (delivery, properties) = taken(delivery, generation);
+                line.outstanding.push_back((delivery.tag, properties));
+                self.unsent.push_back(ToPartition::Delivery(delivery));
             }
             Some(Err(error)) => self.lost(generation, &error.to_string()).await,
             None => self.lost(generation, "the broker ended the consumer").await,
@@ -326,7 +326,24 @@ impl PartitionConsumer {
         }
     }
 
-    async fn acknowledge(&mut self, generation: Generation, tag: Tag, count: usize) {
+    /// What a delivery's producer said beside its body.
+    fn original(&mut self, generation: Generation, tag: Tag) -> BasicProperties {
+        let line = self
+            .line
+            .as_mut()
+            .filter(|line| line.generation == generation);
+        let entry = line.and_then(|line| {
+            let place = line
+                .outstanding
+                .binary_search_by_key(&tag, |(open, _)| *open);
+            line.outstanding.get_mut(place.ok()?)
+        });
+        entry.map_or_else(BasicProperties::default, |(_, properties)| {
+            std::mem::take(properties)
+        })
+    }
+
+    async fn acknowledge(&mut self, generation: Generation, tag: Tag) {
         let Some(line) = self
             .line
             .as_mut()
@@ -334,7 +351,13 @@ impl PartitionConsumer {
         else {
             return;
         };
-        line.outstanding = line.outstanding.saturating_sub(count as u64);
+        while line
+            .outstanding
+            .front()
+            .is_some_and(|(open, _)| *open <= tag)
+        {
+            line.outstanding.pop_front();
+        }
         let acknowledging = line
             .channel
             .basic_ack(tag, BasicAckOptions { multiple: true });
@@ -395,7 +418,7 @@ impl PartitionConsumer {
         self.ready_before = ready;
         let watchdog = self.post.watchdog;
         let silent = self.line.as_ref().filter(|line| {
-            grows && line.outstanding == 0 && line.last_delivery.elapsed() > watchdog
+            grows && line.outstanding.is_empty() && line.last_delivery.elapsed() > watchdog
         });
         let Some(generation) = silent.map(|line| line.generation) else {
             return;
@@ -463,21 +486,25 @@ async fn next_delivery(line: &mut Option<Line>) -> Option<lapin::Result<lapin::m
     }
 }
 
-fn taken(delivery: lapin::message::Delivery, generation: Generation) -> Delivery {
+fn taken(
+    delivery: lapin::message::Delivery,
+    generation: Generation,
+) -> (Delivery, BasicProperties) {
     let text = |name: &lapin::types::ShortString| name.as_str().to_owned();
     let properties = &delivery.properties;
     let reply_to = properties.reply_to().as_ref().map(|queue| ReplyAddress {
         queue: text(queue),
         correlation: properties.correlation_id().as_ref().map(text),
     });
-    Delivery {
+    let taken = Delivery {
         generation,
         tag: delivery.delivery_tag,
         redelivered: delivery.redelivered,
         reply_to,
         arrived: Instant::now(),
         body: delivery.data,
-    }
+    };
+    (taken, delivery.properties)
 }
 
 fn wall_ms() -> u64 {
