@@ -8,6 +8,7 @@ mod consumer;
 mod parking;
 mod replies;
 
+mod reply_address;
 use crate::admin::{self, Admin, IoCoreReport, PartitionHandle};
 use crate::amqp::Nodes;
 use crate::mailbox::{self, Refused, Sender};

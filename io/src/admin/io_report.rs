@@ -32,6 +32,8 @@ pub struct PartitionIo {
     /// Replies that found the broker gone or blocked. Those that found their queue full are
     /// counted by the partition's core.
     pub replies_dropped: u64,
+    /// Replies whose address was refused before the broker saw it.
+    pub replies_refused: u64,
     /// Deliveries that the broker had made before.
     pub redeliveries: u64,
     /// What the broker last said of the command queue; `None` until it has.
@@ -88,6 +90,7 @@ impl Default for PartitionIo {
             replies_dropped: 0,
             redeliveries: 0,
             queue: None,
+            replies_refused: 0,
             broker_connected: false,
             broker_problem: None,
             behind_another: false,

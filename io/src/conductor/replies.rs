@@ -2,8 +2,11 @@
 //!
 //! They go to whatever queue the producer named, without confirms, on a connection of their own. A
 //! broker that blocks or is gone costs replies, which are counted, and nothing else: a producer
-//! that misses one sends its command again and gets the stored result. Runs on the I/O core.
+//! that misses one sends its command again and gets the stored result. A reply is handed over, and
+//! nobody says that it arrived. An address that the broker would take offence at, or that is a
+//! queue of ours, is refused before it can cost other producers their replies. Runs on the I/O core.
 
+use super::reply_address;
 use crate::admin::IoCoreReport;
 use crate::amqp::{self, Nodes};
 use crate::mailbox::Receiver;
@@ -12,7 +15,7 @@ use lapin::options::BasicPublishOptions;
 use lapin::{BasicProperties, Channel, Connection};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tracing::warn;
+use tracing::{info, warn};
 
 /// Between two tries to connect, while replies are dropped.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
@@ -22,6 +25,8 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 struct Desk {
     open: Option<(Connection, Channel)>,
     next_try: Option<Instant>,
+    /// Whether replies are being dropped, and the log has said so.
+    dropping: bool,
 }
 
 /// Sends replies until every partition has ended.
@@ -29,6 +34,14 @@ pub(super) async fn run(broker: Nodes, replies: Receiver<ReplyOut>, report: Arc<
     let mut desk = Desk::default();
     while let Some(reply) = replies.receive().await {
         let (partition, durable) = (reply.partition, reply.durable);
+        if let Err(problem) = reply_address::judge(&reply.address.queue) {
+            report.of(partition).replies_refused += 1;
+            warn!(
+                "partition {partition}: a result is not sent to {:?}: {problem}",
+                reply.address.queue
+            );
+            continue;
+        }
         let sent = desk.send(&broker, reply).await;
         let mut figures = report.of(partition);
         if sent {
@@ -58,12 +71,24 @@ impl Desk {
         );
         match amqp::within("replying", publishing).await {
             // Without confirms there is nothing more to wait for.
-            Ok(_) => true,
+            Ok(_) => {
+                if std::mem::take(&mut self.dropping) {
+                    info!("replies are sent again");
+                }
+                true
+            }
             Err(error) => {
-                warn!("replies are dropped: {error}");
+                self.drops(&error.to_string());
                 self.open = None;
                 false
             }
+        }
+    }
+
+    /// The log says it once.
+    fn drops(&mut self, reason: &str) {
+        if !std::mem::replace(&mut self.dropping, true) {
+            warn!("replies are dropped: {reason}");
         }
     }
 
@@ -76,13 +101,17 @@ impl Desk {
             match connect(broker).await {
                 Ok(opened) => self.open = Some(opened),
                 Err(error) => {
-                    warn!("replies are dropped: {error}");
+                    self.drops(&error.to_string());
                     self.next_try = Some(Instant::now() + TRY_AGAIN);
                 }
             }
         }
         let (connection, channel) = self.open.as_ref()?;
-        (!connection.status().blocked()).then(|| channel.clone())
+        if !connection.status().blocked() {
+            return Some(channel.clone());
+        }
+        self.drops("the broker takes no messages; give it memory or disk");
+        None
     }
 }
 

@@ -123,6 +123,11 @@ pub(super) const COUNTERS: &[Figure<u64>] = &[
         },
     ),
     figure(
+        "conductor_replies_refused",
+        "Results whose address is malformed or a queue of the cell's own; they were not sent.",
+        |shown| Some(shown.look.io.replies_refused),
+    ),
+    figure(
         "conductor_redeliveries",
         "Messages that the broker had delivered before.",
         |shown| Some(shown.look.io.redeliveries),
