@@ -68,6 +68,8 @@ pub struct Outbox<G = AllGuards> {
     foreign: Vec<(String, String)>,
     delete: Vec<(String, String)>,
     lease: bool,
+    /// Whether the lease is being renewed while confirms are out.
+    renewing: bool,
     store: bool,
     broker: bool,
     stopping: bool,
@@ -97,6 +99,7 @@ impl<G: GuardSet> Outbox<G> {
             foreign: Vec::new(),
             delete: Vec::new(),
             lease: false,
+            renewing: false,
             store: false,
             broker: false,
             stopping: false,
@@ -157,6 +160,7 @@ impl<G: GuardSet> Outbox<G> {
             Input::BrokerReady => self.broker_ready(),
             Input::BrokerLost(reason) => self.broker_lost(reason),
             Input::Lease(taken) => self.lease_answered(taken),
+            Input::LeaseDue => self.lease_due(),
             Input::Read(batch) => self.read_answered(batch),
             Input::Confirmed(confirmed) => self.confirmed(confirmed),
             Input::Awaited if self.phase == Phase::Idling => self.go_on(),
@@ -216,6 +220,7 @@ impl<G: GuardSet> Outbox<G> {
             return;
         }
         self.store = false;
+        self.renewing = false;
         self.delete.clear();
         self.forget_batch();
         self.act(Action::DisconnectStore);
@@ -252,6 +257,7 @@ impl<G: GuardSet> Outbox<G> {
     }
 
     fn lease_answered(&mut self, taken: bool) {
+        let renewing = std::mem::take(&mut self.renewing);
         match (self.phase, &mut self.read) {
             (Phase::Reading, Some(batch)) => batch.lease_held &= taken,
             (Phase::TakingLease, _) if self.stopping => {
@@ -266,17 +272,31 @@ impl<G: GuardSet> Outbox<G> {
                 self.read();
             }
             (Phase::TakingLease, _) => self.stand_by(),
+            // What is out is still waited for and deleted; nothing more goes out.
+            (Phase::Publishing, _) if renewing && !taken => self.lose_lease(),
             _ => {}
         }
     }
 
-    fn stand_by(&mut self) {
+    /// Every other phase renews it by itself; confirms may take longer than it lasts.
+    fn lease_due(&mut self) {
+        if self.phase == Phase::Publishing && self.lease && !self.stopping {
+            self.renewing = true;
+            self.act(Action::RenewLease);
+        }
+    }
+
+    fn lose_lease(&mut self) {
         self.lease = false;
         let reason = "another outbox holds the lease".to_owned();
         if self.problem.as_ref() != Some(&reason) {
             self.act(Action::Note(Note::LeaseLost));
         }
         self.problem = Some(reason);
+    }
+
+    fn stand_by(&mut self) {
+        self.lose_lease();
         self.failures = 0;
         self.forget_batch();
         self.phase = Phase::Pausing;
@@ -335,6 +355,7 @@ impl<G: GuardSet> Outbox<G> {
         if !batch.lease_held {
             return self.stand_by();
         }
+        self.lease = true;
         if !self.broker {
             return self.go_on();
         }

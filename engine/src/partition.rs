@@ -239,7 +239,7 @@ pub enum StoreEvent {
     Inspected,
     /// The connection was tried while nothing was asked of it.
     Probed {
-        /// Replicas that follow the primary.
+        /// Replicas that follow the primary and answer it.
         replicas: u32,
     },
 }

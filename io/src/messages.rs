@@ -113,7 +113,9 @@ pub struct ReplyOut {
 /// What an admin page asks a partition's core. Each is answered at the end of a turn.
 #[derive(Debug)]
 pub enum Question {
-    /// Everything that is counted and measured.
+    /// Where the partition stands; a few words, whatever was measured.
+    Standing(oneshot::Sender<Standing>),
+    /// Everything that is counted and measured: about two megabytes.
     Report(oneshot::Sender<PartitionReport>),
     /// The best levels of a pair; `None` unless this process owns the partition.
     Depth {
@@ -226,6 +228,15 @@ impl std::fmt::Display for Issue {
             self.kind.code()
         )
     }
+}
+
+/// Where a partition stands, as its core says it.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    /// Where it stands.
+    pub status: Status,
+    /// Transactions that the fence held back: somebody else has been at work.
+    pub fenced: u64,
 }
 
 /// Everything that a partition's core counts and measures.

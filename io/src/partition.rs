@@ -15,6 +15,7 @@ mod nudge;
 mod packet;
 mod session;
 mod socket;
+mod waiting;
 
 use crate::mailbox::{Receiver, Sender};
 use crate::messages::{FromPartition, ReplyOut, ToPartition};

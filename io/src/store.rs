@@ -9,6 +9,7 @@ pub mod discover;
 mod link;
 pub mod meta;
 pub mod over_tokio;
+pub mod replication;
 pub mod waits;
 
 pub use link::{Link, LinkError, is_out_of_memory, is_wrong_type, unexpected};

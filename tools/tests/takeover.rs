@@ -300,9 +300,14 @@ fn a_replica_that_is_away_stops_the_cell_and_nothing_else() {
     replica.pause().expect("it is stopped");
     let taker = limit(1, 1, "taker", Side::Bid, (100, 4));
     let sending = cell.send(std::slice::from_ref(&taker), PATIENT);
+    // Red long before the wait for the disks is over, and then with what the disks said.
     let red = wait_partition(&conductor, 0, LATER, |shown| shown["ready"] == false);
     let why = red["why"].as_str().expect("it says why");
-    assert!(why.contains("0 of 1 replicas confirmed on disk"), "{why}");
+    assert!(why.contains("its disks have not confirmed it"), "{why}");
+    wait_partition(&conductor, 0, LATER, |shown| {
+        let why = shown["why"].as_str().unwrap_or_default();
+        shown["ready"] == false && why.contains("0 of 1 replicas confirmed on disk")
+    });
     assert_eq!(conductor.page("/ready").expect("its pages answer").0, 503);
     // It waits again and again, and neither replies nor acknowledges meanwhile.
     let waits = metric(&conductor, "conductor_waits_below_policy_total", 0);

@@ -13,6 +13,8 @@ pub enum Action {
     ConnectBroker,
     /// Take the lease, unless another worker has it.
     TakeLease,
+    /// Renew the lease, while what is published waits for its confirms.
+    RenewLease,
     /// Give the lease up; on a connection of its own where the other was lost.
     ReleaseLease,
     /// Delete what was confirmed with its attempts, read from the head, renew the lease, and wait

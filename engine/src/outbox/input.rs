@@ -44,8 +44,10 @@ pub enum Input {
     BrokerReady,
     /// The broker is gone; unconfirmed publications have failed.
     BrokerLost(String),
-    /// Whether the lease was taken, or was renewed by a further wait for disks.
+    /// Whether the lease was taken, or was renewed: by a further wait for disks, or by itself.
     Lease(bool),
+    /// The lease was last renewed a while ago, and runs out if nobody does.
+    LeaseDue,
     /// A read came back; its wait is still under way.
     Read(Batch),
     /// How many disks had confirmed when the wait ended.

@@ -69,6 +69,7 @@ impl<G: GuardSet> Outbox<G> {
         while self.work.failure.is_none()
             && self.work.next < self.work.entries.len()
             && self.work.unconfirmed < window
+            && self.lease
             && !self.stopping
         {
             let place = self.work.next;
@@ -137,7 +138,9 @@ impl<G: GuardSet> Outbox<G> {
         self.delete.extend(delete);
         self.forget_batch();
         if self.broker && failed.is_none() {
-            self.problem = None;
+            if self.lease {
+                self.problem = None;
+            }
             return self.read();
         }
         self.counters.retried += tried as u64;

@@ -2,6 +2,7 @@
 
 mod chaos;
 mod failures;
+mod lease;
 mod stopping;
 
 use super::*;

@@ -142,7 +142,10 @@ impl<G: GuardSet> Partition<G> {
     fn missing_replicas(&self) -> Option<String> {
         let (needed, seen) = (self.settings.durability?.replicas, self.replicas_seen?);
         (seen < needed).then(|| {
-            format!("{seen} of {needed} replicas follow the primary; bring the missing ones back")
+            format!(
+                "{seen} of {needed} replicas follow the primary and answer it; bring the missing \
+                 ones back"
+            )
         })
     }
 }

@@ -5,7 +5,7 @@
 
 use super::PartitionHandle;
 use crate::mailbox::Refused;
-use crate::messages::{PartitionReport, Question, ToPartition};
+use crate::messages::{PartitionReport, Question, Standing, ToPartition};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -43,6 +43,11 @@ pub(super) async fn ask<T>(
     tokio::time::timeout(limit, asking)
         .await
         .unwrap_or(Err(Silence::Late))
+}
+
+/// Where the partition stands.
+pub(super) async fn standing(handle: &PartitionHandle) -> Result<Standing, Silence> {
+    ask(handle, ANSWER_TIMEOUT, Question::Standing).await
 }
 
 /// Everything that the partition's core counts and measures.

@@ -42,10 +42,12 @@ pub struct PartitionIo {
     pub broker_connected: bool,
     /// Why the broker could not be used when it was last tried; `None` once it could.
     pub broker_problem: Option<String>,
-    /// Whether somebody else was registered at the command queue when this process last was.
-    pub behind_another: bool,
+    /// Since when the broker has owed an answer about the queue.
+    pub broker_asked: Option<Instant>,
     /// Why the message that waits for the parking queue is not in it; `None` while none fails.
     pub parking_problem: Option<String>,
+    /// Whether somebody else was registered at the command queue when this process last was.
+    pub behind_another: bool,
     /// What the partition's core last said of itself; `None` until it has.
     pub standing: Option<Status>,
 }
@@ -88,17 +90,18 @@ impl Default for PartitionIo {
                 .expect("the bounds are in order"),
             replies_sent: 0,
             replies_dropped: 0,
+            replies_refused: 0,
             redeliveries: 0,
             queue: None,
-            replies_refused: 0,
             broker_connected: false,
             broker_problem: None,
+            broker_asked: None,
+            parking_problem: None,
             behind_another: false,
             standing: None,
         }
     }
 }
-            parking_problem: None,
 
 impl PartitionIo {
     /// Records deliveries that were acknowledged `now`, which is `now_ms` on the wall.

@@ -3,8 +3,9 @@
 //! A standby is ready: it can take the next delivery, and will if the active one goes. A core that
 //! does not answer is not, whatever it said before.
 
-use super::look::{Look, look};
+use super::look::{Look, glance};
 use super::{Shared, answer};
+use crate::messages::Standing;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -34,7 +35,7 @@ struct PartitionReadiness {
 }
 
 pub(super) async fn page(State(site): Shared) -> Response {
-    let partitions: Vec<_> = look(&site).await.iter().map(readiness).collect();
+    let partitions: Vec<_> = glance(&site).await.iter().map(readiness).collect();
     let ready = partitions.iter().all(|partition| partition.ready);
     let status = if ready {
         StatusCode::OK
@@ -44,7 +45,7 @@ pub(super) async fn page(State(site): Shared) -> Response {
     answer::json(status, &Readiness { ready, partitions })
 }
 
-fn readiness(look: &Look) -> PartitionReadiness {
+fn readiness(look: &Look<Standing>) -> PartitionReadiness {
     let (status, why) = (look.status(), look.not_ready());
     PartitionReadiness {
         partition: look.partition.0,

@@ -380,6 +380,14 @@ impl PartitionConsumer {
     /// empty one.
     async fn look(&mut self) {
         let Some(connection) = self.connection.as_ref().filter(|_| self.line.is_some()) else {
+        if self.line.is_some() {
+            self.figures().broker_asked = Some(Instant::now());
+        }
+        self.count().await;
+        self.figures().broker_asked = None;
+    }
+
+    async fn count(&mut self) {
             self.figures().queue = None;
             return;
         };

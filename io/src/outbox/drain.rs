@@ -19,9 +19,9 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
-use tokio::time::Sleep;
+use tokio::time::{Interval, MissedTickBehavior, Sleep};
 use tracing::{error, info, warn};
 
 /// How long what is under way may take once the process is to end; then it counts as lost.
@@ -50,9 +50,18 @@ pub(super) struct Drain {
     seen: bool,
     stopped: bool,
     refusal: Option<String>,
+    /// How often the clock is looked at: for the lease, and for who is silent.
+    clock: Interval,
+    renewed: Instant,
+    /// Whether the log has said that somebody is silent.
+    silent: bool,
 }
 
+/// How often the clock is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 enum Happened {
+    Clock,
     Packet(Packet),
     Answers(Vec<Answered>),
     Line(Result<OpenLine, AmqpError>),
@@ -88,6 +97,9 @@ impl Drain {
             seen: false,
             stopped: false,
             refusal: None,
+            clock: looks(),
+            renewed: Instant::now(),
+            silent: false,
         }
     }
 
@@ -144,13 +156,16 @@ impl Drain {
             _ = stopping.wait_for(|stop| *stop), if !told => Happened::Stop,
             () = ready(&mut self.patience) => Happened::OutOfPatience,
             reason = line_lost(lost) => Happened::LineLost(reason),
+            _ = self.clock.tick() => Happened::Clock,
         }
     }
 
     fn told(&mut self, happened: Happened) {
         match happened {
+            Happened::Clock => self.look_at_the_clock(),
             Happened::Packet(packet) => {
                 self.packet = None;
+                locked(&self.report).asked_since = None;
                 self.packet_answered(packet);
             }
             Happened::Answers(answers) => self.answered(answers),
@@ -174,6 +189,29 @@ impl Drain {
                 self.machine.input(Input::Stop);
             }
             Happened::OutOfPatience => self.lose_patience(),
+        }
+    }
+
+    /// A lease that lasts three looks is renewed in time, and silence is said once.
+    fn look_at_the_clock(&mut self) {
+        if self.renewed.elapsed() > self.plan.lease / 3 && self.packet.is_none() {
+            self.renewed = Instant::now();
+            self.machine.input(Input::LeaseDue);
+        }
+        let silence = {
+            let report = locked(&self.report);
+            report.silence().filter(|_| report.not_ready.is_none())
+        };
+        match (silence, self.silent) {
+            (Some(reason), false) => {
+                self.silent = true;
+                warn!("not ready: {reason}");
+            }
+            (None, true) => {
+                self.silent = false;
+                info!("no longer kept waiting");
+            }
+            _ => {}
         }
     }
 
@@ -252,6 +290,10 @@ impl Drain {
             Action::DeadLetter(_) => batch = std::mem::take(&mut self.batch),
             _ => {}
         }
+        if matches!(action, Action::Read { .. } | Action::AwaitDisks) {
+            self.renewed = Instant::now();
+        }
+        locked(&self.report).asked_since = Some(Instant::now());
         let (link, plan) = (self.link.take(), Arc::clone(&self.plan));
         self.packet = Some(Box::pin(packet::exchange(action, link, plan, batch)));
     }
@@ -304,6 +346,7 @@ impl Drain {
         if let Some(wait) = self.plan.wait
             && let Some(link) = self.link.take()
         {
+            locked(&self.report).asked_since = Some(Instant::now());
             self.packet = Some(Box::pin(packet::wait_of_read(link, wait)));
         }
         self.machine.input(Input::Read(Batch {
@@ -350,6 +393,7 @@ impl Drain {
     }
 
     fn drop_store(&mut self) {
+        locked(&self.report).asked_since = None;
         self.link = None;
         self.packet = None;
         self.queue.clear();
@@ -360,6 +404,13 @@ impl Drain {
         self.connecting = None;
         self.flights.clear();
     }
+}
+
+/// The first look comes after a whole interval, and late ones are not made up for.
+fn looks() -> Interval {
+    let mut clock = tokio::time::interval_at((Instant::now() + LOOK_EVERY).into(), LOOK_EVERY);
+    clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    clock
 }
 
 /// Answers of the broker that are taken in one turn.

@@ -60,7 +60,9 @@ async fn ask(
     batch: Vec<StreamEntry>,
 ) -> Outcome<Done> {
     Ok(match (action, plan.wait) {
-        (Action::TakeLease, _) => Done::Lease(store::take_lease(link, plan).await?),
+        (Action::TakeLease | Action::RenewLease, _) => {
+            Done::Lease(store::take_lease(link, plan).await?)
+        }
         (Action::Read { delete, count }, _) => {
             Done::Read(store::read(link, plan, &delete, count).await?)
         }

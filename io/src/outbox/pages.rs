@@ -97,6 +97,7 @@ fn readiness(report: &Report, blocked: bool) -> PartitionReadiness {
     let why = match &report.not_ready {
         None if blocked => Some(BLOCKED.to_owned()),
         why => why.clone(),
+        None => report.silence().map(str::to_owned),
     };
     PartitionReadiness {
         partition: report.partition.0,

@@ -7,6 +7,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Where one partition stands.
 #[derive(Clone, Debug)]
@@ -25,7 +26,17 @@ pub(super) struct Report {
     pub(super) unconfirmed: usize,
     /// Places where the sequence did not go on by one.
     pub(super) sequence_gaps: u64,
+    /// Since when the store has owed an answer.
+    pub(super) asked_since: Option<Instant>,
+    /// Since when the broker has owed a confirm and given none.
+    pub(super) published_since: Option<Instant>,
 }
+
+/// How long the store may be silent, a wait for events of a second among it, before this process
+/// is not ready.
+const STORE_SILENT: Duration = Duration::from_millis(2_500);
+/// How long the broker may confirm nothing of what it was given.
+const BROKER_SILENT: Duration = Duration::from_secs(5);
 
 /// All partitions of the process.
 pub(super) type Reports = Vec<Arc<Mutex<Report>>>;
@@ -41,15 +52,35 @@ impl Report {
             stream_length: 0,
             unconfirmed: 0,
             sequence_gaps: 0,
+            asked_since: None,
+            published_since: None,
+        }
+    }
+
+    /// Why this process does not publish now, as far as a clock alone tells it.
+    pub(super) fn silence(&self) -> Option<&'static str> {
+        let longer = |since: Option<Instant>, limit| since.is_some_and(|it| it.elapsed() > limit);
+        if longer(self.asked_since, STORE_SILENT) {
+            Some("the store has not answered for more than 2.5 s")
+        } else if longer(self.published_since, BROKER_SILENT) {
+            Some("the broker has confirmed nothing for more than 5 s")
+        } else {
+            None
         }
     }
 
     /// Takes over what the machine says.
     pub(super) fn follow(&mut self, machine: &Outbox) {
+        let published = self.counters.published;
         self.lease = machine.holds_lease();
         self.counters = machine.counters();
         self.stream_length = machine.stream_length();
         self.unconfirmed = machine.unconfirmed();
+        if self.unconfirmed == 0 {
+            self.published_since = None;
+        } else if self.published_since.is_none() || self.counters.published != published {
+            self.published_since = Some(Instant::now());
+        }
         if self.not_ready.as_deref() != machine.not_ready() {
             self.not_ready = machine.not_ready().map(str::to_owned);
         }
@@ -109,7 +140,7 @@ const GAUGES: [Reading; 4] = [
         u64::from(it.lease)
     }),
     ("ready", "1 while this process publishes or would", |it| {
-        u64::from(it.not_ready.is_none())
+        u64::from(it.not_ready.is_none() && it.silence().is_none())
     }),
 ];
 

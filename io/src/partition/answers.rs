@@ -4,20 +4,21 @@ use super::measure::Measures;
 use super::session::Verification;
 use crate::messages::{DepthView, Issue, OrderView, PartitionReport, Question, Suspect};
 use conductor_engine::book::{Book, RestingOrder};
-use conductor_engine::partition::Partition;
+use conductor_engine::partition::{Partition, Status};
 use conductor_engine::{Decimal, FastBook, OrderId, PairDecimals, PairId, PartitionId, Side};
 use std::collections::HashMap;
 use tokio::sync::oneshot;
 
 pub(super) fn report(
     partition: PartitionId,
+    status: Status,
     machine: &Partition,
     measures: &Measures,
     mailbox_depth: usize,
 ) -> PartitionReport {
     PartitionReport {
         partition,
-        status: machine.status(),
+        status,
         counters: machine.counters().clone(),
         steps: measures.steps.clone(),
         group_commands: measures.group_commands.clone(),

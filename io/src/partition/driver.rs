@@ -11,10 +11,11 @@ use super::measure::Measures;
 use super::nudge::Nudge;
 use super::packet::{self, Waits};
 use super::session::{Job, Session, Site, Told};
+use super::waiting::Waiting;
 use crate::keys::Keys;
 use crate::mailbox::{Receiver, Refused, Sender};
 use crate::messages::{
-    Delivery, FromPartition, Question, ReplyAddress, ReplyOut, Settled, ToPartition,
+    Delivery, FromPartition, Question, ReplyAddress, ReplyOut, Settled, Standing, ToPartition,
 };
 use crate::wire;
 use conductor_engine::partition::{
@@ -55,6 +56,8 @@ enum Woken {
     Told(Told),
     Message(Option<ToPartition>),
 }
+    /// The store has become silent, or is so no longer.
+    Silence,
 
 /// The driver.
 pub(super) struct Driver {
@@ -85,6 +88,11 @@ pub(super) struct Driver {
     next_ticket: u64,
     shown: Option<Status>,
     ended: bool,
+    waiting: Waiting,
+    /// Whether `shown` says that the store is silent.
+    silent: bool,
+    /// Whether the log has said that this process is not ready, where the machine has not.
+    told_unready: bool,
 }
 
 impl Driver {
@@ -129,6 +137,9 @@ impl Driver {
             next_ticket: 0,
             shown: None,
             ended: false,
+            waiting: Waiting::default(),
+            silent: false,
+            told_unready: false,
         }
     }
 
@@ -166,6 +177,10 @@ impl Driver {
                 return Poll::Ready(Woken::Message(message));
             }
             Poll::Pending
+            // Asked at every nudge, so that silence is shown though nothing happens.
+            if self.waiting.is_long() != self.silent {
+                return Poll::Ready(Woken::Silence);
+            }
         })
         .await
     }
@@ -184,6 +199,7 @@ impl Driver {
                 }
             }
             Woken::Message(None) => self.input(Input::Stop),
+            Woken::Silence => {}
             Woken::Message(Some(message)) => self.message(message),
         }
     }
@@ -333,7 +349,13 @@ impl Driver {
         self.session_number += 1;
         self.jobs = LocalQueue::new();
         let (site, told) = (Rc::clone(&self.site), self.told.clone());
-        let session = Session::new(site, self.session_number, self.jobs.clone(), told);
+        let session = Session::new(
+            site,
+            self.session_number,
+            self.jobs.clone(),
+            told,
+            self.waiting.clone(),
+        );
         self.session = Some(glommio::spawn_local(session.run(first)));
     }
 
@@ -342,6 +364,7 @@ impl Driver {
         self.session = None;
         self.session_number += 1;
         self.flight = None;
+        self.waiting.end();
         self.looking_up_since = None;
         for (_, question) in self.inspections.drain() {
             answers::refuse(question);
@@ -491,8 +514,24 @@ impl Driver {
     }
 
     /// Tells the I/O core where the partition stands, when that has changed.
+    /// Where the partition stands: what the machine knows, and a store that is silent.
+    fn standing(&self) -> Status {
+        let mut status = self.machine.status();
+        if self.silent && status.not_ready.is_none() {
+            let executed = self.flight.is_some_and(|flight| flight.executed.is_some());
+            let what = if executed {
+                "a transaction is committed, and its disks have not confirmed it"
+            } else {
+                "the store has not answered"
+            };
+            status.not_ready = Some(format!("{what} for more than 1.5 s"));
+        }
+        status
+    }
+
     fn show(&mut self) {
-        let status = self.machine.status();
+        self.silent = self.waiting.is_long();
+        let status = self.standing();
         let changed = self.shown.as_ref().is_none_or(|shown| {
             shown.role != status.role
                 || shown.state != status.state
@@ -501,16 +540,38 @@ impl Driver {
         });
         if changed {
             self.shown = Some(status.clone());
+            self.log_readiness(&status);
             self.send(FromPartition::Standing(status));
         }
     }
 
     fn ask(&mut self, question: Question) {
+    /// One line down and one up, where the machine has nothing to say: it goes on.
+    fn log_readiness(&mut self, status: &Status) {
+        let goes_on = matches!(status.state, "standing-by" | "owning");
+        match &status.not_ready {
+            Some(reason) if goes_on && !self.told_unready => {
+                self.told_unready = true;
+                warn!("partition {}: not ready: {reason}", self.partition);
+            }
+            None if self.told_unready => {
+                self.told_unready = false;
+                info!("partition {}: ready again", self.partition);
+            }
+            _ => {}
+        }
+    }
+
         match question {
             Question::Report(answer) => {
+            Question::Standing(answer) => {
+                let (status, fenced) = (self.standing(), self.machine.counters().fenced);
+                let _ = answer.send(Standing { status, fenced });
+            }
                 let report = answers::report(
                     self.partition,
                     &self.machine,
+                    self.standing(),
                     &self.measures,
                     self.inbox.depth(),
                 );

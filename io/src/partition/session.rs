@@ -8,13 +8,14 @@
 use super::local::LocalQueue;
 use super::packet::{self, CommitBytes, Waits};
 use super::socket::Dialler;
+use super::waiting::Waiting;
 use crate::keys::Keys;
 use crate::messages::{Issue, OrderView, Suspect};
 use crate::reconcile;
 use crate::resp::{Packer, Reply};
 use crate::store::checks::{self, CheckError};
 use crate::store::discover::{self, DiscoverError, Logins, Primary};
-use crate::store::{Link, LinkError, meta, unexpected};
+use crate::store::{Link, LinkError, meta, replication, unexpected};
 use conductor_config::{Login, StoreAddress};
 use conductor_engine::PairId;
 use conductor_engine::partition::{HaltRecord, LookUp, Remembered, StoreEvent, Topology};
@@ -83,6 +84,7 @@ pub(super) struct Session {
     number: u64,
     jobs: LocalQueue<Job>,
     told: LocalQueue<Told>,
+    waiting: Waiting,
 }
 
 impl Session {
@@ -91,12 +93,14 @@ impl Session {
         number: u64,
         jobs: LocalQueue<Job>,
         told: LocalQueue<Told>,
+        waiting: Waiting,
     ) -> Self {
         Self {
             site,
             number,
             jobs,
             told,
+            waiting,
         }
     }
 
@@ -107,10 +111,13 @@ impl Session {
             Err(event) => return self.tell(event),
         };
         loop {
-            let done = match self.next_job().await {
+            let job = self.next_job().await;
+            self.waiting.begin();
+            let done = match job {
                 Some(job) => self.perform(&mut link, job).await,
                 None => self.probe(&mut link).await,
             };
+            self.waiting.end();
             if let Err(error) = done {
                 return self.tell(lost(&error));
             }
@@ -127,23 +134,19 @@ impl Session {
     }
 
     /// Tries an idle connection, so that a store that is gone, or is no primary any more, is known
-    /// before the next command needs it.
+    /// before the next command needs it; and a replica that follows and no longer answers.
     async fn probe(&self, link: &mut Link<TcpStream>) -> Result<(), LinkError> {
-        let role = within(CONNECT_TIMEOUT, link.ask(&[b"ROLE"])).await?;
-        let elements = role.elements().unwrap_or_default();
-        if elements.first().and_then(Reply::text) != Some("master") {
-            return Err(unexpected("ROLE: it is a primary no longer"));
+        let info = within(CONNECT_TIMEOUT, link.ask(&[b"INFO", b"replication"])).await?;
+        let info = info.text().ok_or_else(|| unexpected("INFO"))?;
+        match replication::read(info) {
+            Some(replicas) => self.tell(StoreEvent::Probed { replicas }),
+            None => return Err(unexpected("INFO: it is a primary no longer")),
         }
-        let replicas = elements
-            .get(2)
-            .and_then(Reply::elements)
-            .map_or(0, <[Reply]>::len);
-        let replicas = u32::try_from(replicas).unwrap_or(u32::MAX);
-        self.tell(StoreEvent::Probed { replicas });
         Ok(())
     }
 
-    fn tell(&self, event: StoreEvent) {
+    pub(super) fn tell(&self, event: StoreEvent) {
+        self.waiting.heard();
         self.told.push(Told::Store(self.number, event));
     }
 
@@ -438,14 +441,14 @@ pub(super) async fn within<T>(
     raced.await.unwrap_or(Err(LinkError::TimedOut))
 }
 
-fn lost(error: &LinkError) -> StoreEvent {
-    if error.is_full() {
-        StoreEvent::Full(format!(
 /// Whether a server says that what is to be raised is no number.
 fn is_no_counter(words: &str) -> bool {
     words.starts_with("WRONGTYPE") || words.starts_with("ERR value is not an integer")
 }
 
+fn lost(error: &LinkError) -> StoreEvent {
+    if error.is_full() {
+        StoreEvent::Full(format!(
             "the store is out of memory and refuses writes: {error}"
         ))
     } else {

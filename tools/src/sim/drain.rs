@@ -159,7 +159,9 @@ impl<G: GuardSet> World<'_, G> {
             Action::ConnectStore => self.connect_drain(place),
             Action::DisconnectStore => self.drop_drain_store(place),
             Action::ConnectBroker => self.connect_publisher(place),
-            Action::TakeLease => self.errand(place, Errand::TakeLease, vec![Ask::Lease(worker)]),
+            Action::TakeLease | Action::RenewLease => {
+                self.errand(place, Errand::TakeLease, vec![Ask::Lease(worker)])
+            }
             Action::ReleaseLease => {
                 self.errand(place, Errand::Release, vec![Ask::Release(worker)]);
             }

@@ -112,6 +112,10 @@ impl World {
                 let taken = !self.fails(4);
                 self.tell(Input::Lease(taken));
             }
+            Action::RenewLease => {
+                let taken = !self.fails(4);
+                self.outbox.input(Input::Lease(taken));
+            }
             Action::Read { delete, count } => {
                 self.delete(&delete);
                 if self.fails(8) {
@@ -179,6 +183,9 @@ impl World {
             self.perform(action);
         }
         self.answer();
+        if !self.in_flight.is_empty() && self.fails(6) {
+            self.outbox.input(Input::LeaseDue);
+        }
         let Some(input) = self.inputs.pop_front() else {
             return;
         };

@@ -3,7 +3,7 @@
 
 use crate::admin::*;
 use crate::mailbox::{Receiver, mailbox};
-use crate::messages::{DepthView, PartitionReport, Question, StepTimes};
+use crate::messages::{DepthView, PartitionReport, Question, Standing, StepTimes};
 use crate::wire;
 use conductor_engine::matching::{AcceptedOrders, Cell, Matcher};
 use conductor_engine::partition::{Counters, Role, Status};
@@ -29,6 +29,11 @@ pub(super) struct Core {
 impl Core {
     fn answer(&mut self, question: Question) {
         match question {
+            Question::Standing(answer) if self.report.is_some() => {
+                let report = self.report.as_ref().expect("just looked");
+                let (status, fenced) = (report.status.clone(), report.counters.fenced);
+                let _ = answer.send(Standing { status, fenced });
+            }
             Question::Report(answer) if self.report.is_some() => {
                 let _ = answer.send(self.report.clone().expect("just looked"));
             }
