@@ -22,6 +22,7 @@ mod store;
 
 pub use io_report::{IoCoreReport, PartitionIo, QueueCounts};
 
+use crate::listener::BoundedListener;
 use crate::mailbox;
 use crate::messages::ToPartition;
 use answer::problem;
@@ -93,7 +94,8 @@ pub async fn serve(
         shutdown.await;
         let _ = ending.send(());
     };
-    let serving = axum::serve(listener, router(admin)).with_graceful_shutdown(shutdown);
+    let serving =
+        axum::serve(BoundedListener::new(listener), router(admin)).with_graceful_shutdown(shutdown);
     let overtime = async move {
         match ended.await {
             Ok(()) => tokio::time::sleep(GRACE).await,

@@ -18,6 +18,8 @@ pub mod keys;
 #[cfg(feature = "processes")]
 pub mod mailbox;
 #[cfg(feature = "processes")]
+mod listener;
+#[cfg(feature = "processes")]
 pub mod messages;
 #[cfg(feature = "processes")]
 pub mod outbox;

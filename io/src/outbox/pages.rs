@@ -5,6 +5,7 @@
 
 use super::line::Line;
 use super::report::{Figures, Report, Reports, locked};
+use crate::listener::BoundedListener;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -66,7 +67,7 @@ pub(super) async fn serve(
         // A sender that is gone means the same as being told.
         let _ = stopping.wait_for(|stop| *stop).await;
     };
-    axum::serve(listener, router)
+    axum::serve(BoundedListener::new(listener), router)
         .with_graceful_shutdown(shutdown)
         .await
 }
@@ -96,8 +97,8 @@ async fn ready(State(site): State<Arc<Site>>) -> Response {
 fn readiness(report: &Report, blocked: bool) -> PartitionReadiness {
     let why = match &report.not_ready {
         None if blocked => Some(BLOCKED.to_owned()),
-        why => why.clone(),
         None => report.silence().map(str::to_owned),
+        why => why.clone(),
     };
     PartitionReadiness {
         partition: report.partition.0,
