@@ -5,13 +5,33 @@ mod cell_support;
 use cell_support::Line;
 use conductor_tools::testbed::{CellServers, Layout};
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
 
 fn topology(cell: &CellServers, partition: usize) -> BTreeMap<String, String> {
+    topology_of(cell, partition, partition)
+}
+
+/// What the server of one partition holds as the topology of another.
+fn topology_of(cell: &CellServers, server: usize, partition: usize) -> BTreeMap<String, String> {
     let key = format!("matching:{{matching-p{partition}}}:topology");
-    let primary = &cell.store(partition).primary;
+    let primary = &cell.store(server).primary;
     primary
         .command(&["HGETALL", &key])
         .expect("the store answers")
+}
+
+/// The cell's settings file, with no word of where the stores and the partitions are.
+fn without_servers(cell: &CellServers) -> PathBuf {
+    let text = fs::read_to_string(cell.settings_file()).expect("it is there");
+    let (kept, _) = text
+        .split_once("[[partition]]")
+        .expect("the servers come last");
+    let kept = kept.replace("partition_count = 2\n", "");
+    let folder = cell.folder();
+    folder
+        .secret_file("elsewhere.toml", &kept)
+        .expect("written")
 }
 
 fn recorded(partition: &str, prefetch: &str) -> BTreeMap<String, String> {
@@ -82,7 +102,8 @@ fn a_cell_is_set_up_once_and_never_changed() {
     line.environment
         .push(("MATCHING_PREFETCH".to_owned(), "7".to_owned()));
     let refused = line.run(&["init"]);
-    let words = refused.refusal();
+    assert_eq!(refused.code, 78, "the settings must change: {refused:?}");
+    let words = refused.err.lines().last().unwrap_or_default();
     assert!(
         words.contains("prefetch 512") && words.contains("prefetch 7"),
         "{words}"
@@ -92,6 +113,31 @@ fn a_cell_is_set_up_once_and_never_changed() {
         topology(&cell, 0),
         recorded("0", "512"),
         "it stands as it was"
+    );
+
+    // A server that holds partition 0 of two is no place for partition 2 of three.
+    let server = cell.store(0).primary.address();
+    let file = without_servers(&cell);
+    let elsewhere = Line {
+        environment: [
+            ("MATCHING_PARTITION", "2".to_owned()),
+            ("MATCHING_PARTITION_COUNT", "3".to_owned()),
+            ("REDIS_HOST", server.ip().to_string()),
+            ("REDIS_PORT", server.port().to_string()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into(),
+        ..Line::new(&file)
+    };
+    let refused = elsewhere.run(&["init"]);
+    assert_eq!(refused.code, 78, "{refused:?}");
+    for words in ["partition 0 of 2", "partition 2 of 3"] {
+        assert!(refused.err.contains(words), "{refused:?}");
+    }
+    assert_eq!(
+        topology_of(&cell, 0, 2),
+        BTreeMap::new(),
+        "nothing is written"
     );
 
     let wrong = Line {

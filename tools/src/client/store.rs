@@ -4,6 +4,7 @@
 //! count would put one pair in front of two writers. A halt is lifted by a person and by nothing
 //! else. Both count only when as many disks have them as the policy asks for.
 
+use conductor_config::limits::PARTITION_COUNT;
 use conductor_config::{Durability, Settings};
 use conductor_engine::PartitionId;
 use conductor_engine::partition::{Durability as Needed, Guards, HaltRecord, Topology};
@@ -77,6 +78,20 @@ pub enum StoreError {
         /// What it should be.
         wanted: Topology,
     },
+    /// The server holds another partition, of a cell that is cut otherwise.
+    #[error(
+        "the server at {address} already holds {found}, and the settings say {wanted}; correct the \
+         settings or the store's address: partitions of one server are of one cell, and agree on the \
+         count and the prefetch"
+    )]
+    OtherCell {
+        /// Where.
+        address: String,
+        /// What it holds already.
+        found: Topology,
+        /// What it should hold.
+        wanted: Topology,
+    },
     /// Somebody else wrote the same record again and again.
     #[error("another process keeps writing the same record; end it and run this again")]
     Crossed,
@@ -87,7 +102,10 @@ impl StoreError {
     pub const fn is_of_settings(&self) -> bool {
         matches!(
             self,
-            StoreError::Misconfigured(_) | StoreError::NoPartition(_)
+            StoreError::Misconfigured(_)
+                | StoreError::NoPartition(_)
+                | StoreError::OtherTopology { .. }
+                | StoreError::OtherCell { .. }
         )
     }
 }
@@ -219,12 +237,50 @@ impl Store {
                 self.wait_for_disks().await?;
                 return Ok(TopologyWritten::Before);
             }
+            self.compare_with_neighbours().await?;
             if self.try_write_topology().await.map_err(failed)? {
                 self.wait_for_disks().await?;
                 return Ok(TopologyWritten::Now);
             }
         }
         Err(StoreError::Crossed)
+    }
+
+    /// Looks at the topologies of all other partitions that this server may hold. Each has a key of
+    /// its own, so a server that was given to the wrong partition, or to another cell, would pass
+    /// for an empty one.
+    async fn compare_with_neighbours(&mut self) -> Result<(), StoreError> {
+        let (partition, wanted) = (self.keys.partition(), self.wanted);
+        let counts = PARTITION_COUNT.most;
+        let numbers = (0..u32::try_from(counts).unwrap_or(u32::MAX)).map(PartitionId);
+        let others: Vec<Keys> = numbers
+            .filter(|number| *number != partition)
+            .map(Keys::new)
+            .collect();
+        let asking = self.link.ask_all(|packer| {
+            for keys in &others {
+                packer.start(b"HGETALL").part(keys.topology().as_bytes());
+                packer.end();
+            }
+        });
+        let replies = limited(ANSWER_WITHIN, asking).await;
+        let replies = replies.map_err(|error| StoreError::Link { partition, error })?;
+        for (keys, reply) in others.iter().zip(&replies) {
+            let found = meta::topology(keys, reply);
+            let found = found.map_err(|error| StoreError::Link { partition, error })?;
+            let differs = |found: &Topology| {
+                found.partition_count != wanted.partition_count || found.prefetch != wanted.prefetch
+            };
+            if let Some(found) = found.filter(differs) {
+                let address = self.address.clone();
+                return Err(StoreError::OtherCell {
+                    address,
+                    found,
+                    wanted,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Writes the topology unless it changed since it was watched.
