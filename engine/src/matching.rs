@@ -155,7 +155,22 @@ impl<B: Book, G: GuardSet> Matcher<B, G> {
         accepted: &mut AcceptedOrders,
         writes: &mut Vec<Write>,
     ) -> Result<Arc<CommandResult>, Violation> {
-        if let Err(detail) = self.route(command) {
+        let routed = self.route(command);
+        self.apply_routed(command, routed, accepted, writes)
+    }
+
+    /// [`Matcher::apply`] of a command that was routed already.
+    ///
+    /// # Errors
+    /// As [`Matcher::apply`].
+    pub fn apply_routed(
+        &mut self,
+        command: &Command,
+        routed: Result<(), String>,
+        accepted: &mut AcceptedOrders,
+        writes: &mut Vec<Write>,
+    ) -> Result<Arc<CommandResult>, Violation> {
+        if let Err(detail) = routed {
             return Ok(self.refuse(
                 &RefusedCommand {
                     id: command.id.clone(),

@@ -7,14 +7,15 @@
 mod consumer;
 mod parking;
 mod replies;
-
 mod reply_address;
 use crate::admin::{self, Admin, IoCoreReport, PartitionHandle};
+
 use crate::amqp::Nodes;
 use crate::mailbox::{self, Refused, Sender};
 use crate::messages::{ReplyOut, ToPartition};
 use crate::partition::{self, Assignment};
 use conductor_config::{CoreMap, Durability, Settings};
+use crate::process::ProcessError;
 use conductor_engine::PartitionId;
 use conductor_engine::limits::REPLIES_QUEUED_MAX;
 use conductor_engine::matching::Cell;
@@ -33,17 +34,6 @@ const END_WITHIN: Duration = Duration::from_millis(4_500);
 /// Room in a partition's mailbox beyond its prefetch: control messages and admin questions.
 const MAILBOX_SPARE: usize = 256;
 
-/// Why the conductor ended without being asked to.
-#[derive(Debug, thiserror::Error)]
-pub enum ConductorError {
-    /// Something must be changed first; the process exits with 78.
-    #[error("{0}")]
-    Configuration(String),
-    /// The machine refused something.
-    #[error("{0}")]
-    System(String),
-}
-
 /// Everything that runs on the I/O core.
 struct Process {
     settings: Settings,
@@ -56,19 +46,19 @@ struct Process {
 /// Runs the conductor on the calling thread, which becomes the I/O core, until it is asked to end.
 ///
 /// # Errors
-/// [`ConductorError`] when it cannot start.
-pub fn run(settings: Settings, cores: CoreMap) -> Result<(), ConductorError> {
+/// [`ProcessError`] when it cannot start.
+pub fn run(settings: Settings, cores: CoreMap) -> Result<(), ProcessError> {
     if !core_affinity::set_for_current(core_affinity::CoreId { id: cores.io }) {
         let line = format!(
             "the I/O thread cannot be pinned to core {}; choose another",
             cores.io
         );
-        return Err(ConductorError::Configuration(line));
+        return Err(ProcessError::Configuration(line));
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| ConductorError::System(format!("no runtime: {error}")))?;
+        .map_err(|error| ProcessError::System(format!("no runtime: {error}")))?;
     let local = tokio::task::LocalSet::new();
     let ended = local.block_on(&runtime, serve(settings, cores));
     // What still waits for a peer that does not answer is not waited for.
@@ -76,12 +66,12 @@ pub fn run(settings: Settings, cores: CoreMap) -> Result<(), ConductorError> {
     ended
 }
 
-async fn serve(settings: Settings, cores: CoreMap) -> Result<(), ConductorError> {
+async fn serve(settings: Settings, cores: CoreMap) -> Result<(), ProcessError> {
     let listener = TcpListener::bind(settings.admin_address)
         .await
         .map_err(|error| {
             let address = settings.admin_address;
-            ConductorError::Configuration(format!(
+            ProcessError::Configuration(format!(
                 "the admin pages cannot listen on {address}: {error}; choose another address"
             ))
         })?;
@@ -96,13 +86,12 @@ fn start(
     settings: Settings,
     cores: CoreMap,
     listener: TcpListener,
-) -> Result<(Process, oneshot::Sender<()>), ConductorError> {
+) -> Result<(Process, oneshot::Sender<()>), ProcessError> {
     let broker = Arc::new(settings.broker.clone());
     let report = Arc::new(IoCoreReport::new(
         settings.partitions.iter().map(|each| each.id),
     ));
     let (replies, replies_out) = mailbox::mailbox::<ReplyOut>(REPLIES_QUEUED_MAX);
-        let (parking, park_jobs) = mpsc::unbounded_channel();
     let (ending, endings) = mpsc::unbounded_channel();
     let mut mailboxes = BTreeMap::new();
     let mut handles = Vec::new();
@@ -112,6 +101,7 @@ fn start(
         let (outbox, from_partition) = mailbox::mailbox(capacity);
         let (generation, generations) = watch::channel(0);
         let core = cores.partitions.get(place).copied();
+        let (parking, park_jobs) = mpsc::unbounded_channel();
         let assigned = assignment(
             &settings,
             part.id,
@@ -121,7 +111,7 @@ fn start(
             outbox,
             &replies,
         );
-        partition::spawn(assigned).map_err(|error| ConductorError::System(error.to_string()))?;
+        partition::spawn(assigned).map_err(|error| ProcessError::System(error.to_string()))?;
         let post = Post {
             partition: part.id,
             broker: Nodes::new(Arc::clone(&broker)),
@@ -243,7 +233,7 @@ fn assignment(
 const MEMORY_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Process {
-    async fn until_the_end(mut self) -> Result<(), ConductorError> {
+    async fn until_the_end(mut self) -> Result<(), ProcessError> {
         let served: Vec<String> = self.mailboxes.keys().map(ToString::to_string).collect();
         info!(
             "conductor of partitions {} of {}: I/O on core {}, partitions on cores {:?}, admin \
@@ -260,7 +250,7 @@ impl Process {
             () = &mut asked => {}
             ending = self.endings.recv() => match ending {
                 Some(Ending::RefuseToStart(line)) => {
-                    return Err(ConductorError::Configuration(line));
+                    return Err(ProcessError::Configuration(line));
                 }
                 Some(Ending::Stopped(partition)) => {
                     open.remove(&partition);

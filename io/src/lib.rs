@@ -13,12 +13,14 @@ pub mod admin;
 #[cfg(feature = "processes")]
 pub mod amqp;
 #[cfg(feature = "processes")]
+mod clock;
+#[cfg(feature = "processes")]
 pub mod conductor;
 pub mod keys;
 #[cfg(feature = "processes")]
-pub mod mailbox;
-#[cfg(feature = "processes")]
 mod listener;
+#[cfg(feature = "processes")]
+pub mod mailbox;
 #[cfg(feature = "processes")]
 pub mod messages;
 #[cfg(feature = "processes")]
@@ -26,19 +28,10 @@ pub mod outbox;
 #[cfg(feature = "processes")]
 pub mod partition;
 #[cfg(feature = "processes")]
+pub mod process;
+#[cfg(feature = "processes")]
 pub mod reconcile;
 pub mod resp;
 #[cfg(feature = "processes")]
 pub mod store;
 pub mod wire;
-
-/// Makes a panic end the whole process, after it was printed: a thread that is gone would leave its
-/// neighbours serving as if nothing had happened, and unwinding would drop a consumer, which
-/// cancels it and lets its successor overtake what is unacknowledged.
-pub fn abort_on_panic() {
-    let print = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        print(panic);
-        std::process::abort();
-    }));
-}

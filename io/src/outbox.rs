@@ -15,6 +15,7 @@ mod plan;
 mod report;
 mod store;
 
+use crate::process::ProcessError;
 use conductor_config::{Durability, PartitionSettings, Settings};
 use conductor_engine::outbox::Settings as MachineSettings;
 use conductor_engine::partition::Durability as Disks;
@@ -32,36 +33,25 @@ use tracing::{Instrument, error, info, info_span, warn};
 /// How long the process may take to end after it was asked to.
 const END_WITHIN: Duration = Duration::from_millis(4_500);
 
-/// Why the outbox ended without being asked to.
-#[derive(Debug, thiserror::Error)]
-pub enum OutboxError {
-    /// Something must be changed first; the process exits with 78.
-    #[error("{0}")]
-    Configuration(String),
-    /// The machine refused something.
-    #[error("{0}")]
-    System(String),
-}
-
 /// Runs the outbox until it is asked to end.
 ///
 /// # Errors
-/// [`OutboxError`] when it cannot start.
-pub fn run(settings: Settings) -> Result<(), OutboxError> {
+/// [`ProcessError`] when it cannot start.
+pub fn run(settings: Settings) -> Result<(), ProcessError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| OutboxError::System(format!("no runtime: {error}")))?;
+        .map_err(|error| ProcessError::System(format!("no runtime: {error}")))?;
     let ended = runtime.block_on(serve(settings));
     // What still waits for a peer that does not answer is not waited for.
     runtime.shutdown_background();
     ended
 }
 
-async fn serve(settings: Settings) -> Result<(), OutboxError> {
+async fn serve(settings: Settings) -> Result<(), ProcessError> {
     let address = settings.outbox.admin_address;
     let listener = TcpListener::bind(address).await.map_err(|error| {
-        OutboxError::Configuration(format!(
+        ProcessError::Configuration(format!(
             "the admin pages cannot listen on {address}: {error}; choose another address with \
              [outbox] admin_address or MATCHING_OUTBOX_ADMIN_ADDRESS"
         ))
@@ -105,9 +95,9 @@ async fn serve(settings: Settings) -> Result<(), OutboxError> {
 async fn until_ended(
     drains: &mut JoinSet<Result<(), String>>,
     stop: &watch::Sender<bool>,
-) -> Result<(), OutboxError> {
+) -> Result<(), ProcessError> {
     let mut refusal = None;
-    let signal = signalled().map_err(|error| OutboxError::System(error.to_string()))?;
+    let signal = signalled().map_err(|error| ProcessError::System(error.to_string()))?;
     tokio::select! {
         name = signal => info!(signal = name, "asked to end; finishing what is under way"),
         ended = drains.join_next() => refusal = refused(ended),
@@ -121,7 +111,7 @@ async fn until_ended(
     if tokio::time::timeout(END_WITHIN, rest).await.is_err() {
         warn!("some partitions did not finish in time; their leases run out by themselves");
     }
-    refusal.map_or(Ok(()), |line| Err(OutboxError::Configuration(line)))
+    refusal.map_or(Ok(()), |line| Err(ProcessError::Configuration(line)))
 }
 
 type Joined = Result<Result<(), String>, tokio::task::JoinError>;

@@ -311,15 +311,18 @@ impl<G: GuardSet> Partition<G> {
                 continue;
             }
             stopwatch.begin();
-            if let Incoming::Command(command) = &incoming {
-                let _ = owner.matcher.route(command);
-            }
-            stopwatch.lap(Step::Route);
             let mark = group.writes.len();
-            match owner
-                .matcher
-                .take(&incoming, &mut known.accepted, &mut group.writes)
-            {
+            let (matcher, accepted) = (&mut owner.matcher, &mut known.accepted);
+            let decided = if let Incoming::Command(command) = &incoming {
+                let routed = matcher.route(command);
+                stopwatch.lap(Step::Route);
+                let decided = matcher.apply_routed(command, routed, accepted, &mut group.writes);
+                decided.map(Some)
+            } else {
+                stopwatch.lap(Step::Route);
+                matcher.take(&incoming, accepted, &mut group.writes)
+            };
+            match decided {
                 Err(violation) => {
                     owner.breaking = Some(HaltRecord {
                         reason: violation.to_string(),
@@ -335,10 +338,10 @@ impl<G: GuardSet> Partition<G> {
                     self.counters.duplicate_orders += duplicates(&result);
                     self.counters.rejected_commands += u64::from(result.outcomes.is_empty());
                     known.decided.insert(id.clone(), Arc::clone(&result));
+                    group.last = Some(Arc::clone(&result));
                     group.answers.push((tag, Answer::Fresh(result)));
                 }
             }
-                    group.last = Some(Arc::clone(&result));
             stopwatch.lap(Step::Match);
             if group.writes.len() >= self.settings.group_writes_max {
                 break;
@@ -453,10 +456,10 @@ impl<G: GuardSet> Partition<G> {
             self.counters.deals += flight.group.deals;
             if let Some(cursor) = &flight.group.cursor {
                 self.seen_durable = cursor.clone();
+                self.seen_result = flight.group.last.take();
             }
             self.answer(flight.group);
         }
-                self.seen_result = flight.group.last.take();
     }
 
     /// Replies and acknowledges a group that is durable, then goes on.

@@ -3,20 +3,13 @@
 #![forbid(unsafe_code)]
 
 use clap::Parser;
-use conductor_config::{Settings, Sources};
-use conductor_io::outbox::{self, OutboxError};
-use std::io::IsTerminal;
+use conductor_config::Settings;
+use conductor_io::{outbox, process};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tracing_subscriber::EnvFilter;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-
-/// Exit code for a setting that must be changed first.
-const EXIT_CONFIGURATION: u8 = 78;
-/// The client library knows no partition and prints whole messages; what it says is said by us.
-const LOGGED_UNLESS_TOLD: &str = "info,lapin=off";
 
 /// Publishes the committed events of one or more partitions.
 ///
@@ -51,32 +44,9 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    conductor_io::abort_on_panic();
+    process::abort_on_panic();
     let arguments = Arguments::parse();
-    let filter = EnvFilter::try_from_default_env();
-    let filter = filter.unwrap_or_else(|_| EnvFilter::new(LOGGED_UNLESS_TOLD));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
-        .init();
-    let sources = Sources {
-        file: arguments.config,
-        environment: std::env::vars_os().collect(),
-    };
-    let ended = match Settings::load(&sources) {
-        Ok(settings) => outbox::run(settings),
-        Err(error) => Err(OutboxError::Configuration(error.to_string())),
-    };
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error @ OutboxError::Configuration(_)) => {
-            eprintln!("conductor-outbox: {error}");
-            ExitCode::from(EXIT_CONFIGURATION)
-        }
-        Err(error) => {
-            eprintln!("conductor-outbox: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    process::run("conductor-outbox", arguments.config, |sources| {
+        outbox::run(Settings::load(sources)?)
+    })
 }

@@ -3,18 +3,13 @@
 #![forbid(unsafe_code)]
 
 use clap::Parser;
-use conductor_config::{CoreInventory, Sources};
-use conductor_io::conductor::{self, ConductorError};
-use std::io::IsTerminal;
+use conductor_config::{CoreInventory, Settings};
+use conductor_io::{conductor, process};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tracing_subscriber::EnvFilter;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-
-/// Exit code for a setting that must be changed first.
-const EXIT_CONFIGURATION: u8 = 78;
 
 /// Matches the commands of one or more partitions.
 ///
@@ -40,35 +35,12 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    conductor_io::abort_on_panic();
+    process::abort_on_panic();
     let arguments = Arguments::parse();
-    let filter =
-        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,lapin=off"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
-        .init();
-    let sources = Sources {
-        file: arguments.config,
-        environment: std::env::vars_os().collect(),
-    };
-    let cores = core_affinity::get_core_ids().unwrap_or_default();
-    let inventory = CoreInventory(cores.into_iter().map(|core| core.id).collect());
-    let settings = conductor_config::Settings::load_with_cores(&sources, &inventory);
-    let ended = match settings {
-        Ok((settings, cores)) => conductor::run(settings, cores),
-        Err(error) => Err(ConductorError::Configuration(error.to_string())),
-    };
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error @ ConductorError::Configuration(_)) => {
-            eprintln!("conductor: {error}");
-            ExitCode::from(EXIT_CONFIGURATION)
-        }
-        Err(error) => {
-            eprintln!("conductor: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    process::run("conductor", arguments.config, |sources| {
+        let cores = core_affinity::get_core_ids().unwrap_or_default();
+        let inventory = CoreInventory(cores.into_iter().map(|core| core.id).collect());
+        let (settings, cores) = Settings::load_with_cores(sources, &inventory)?;
+        conductor::run(settings, cores)
+    })
 }

@@ -11,6 +11,7 @@
 use super::parking::ParkJob;
 use crate::admin::{IoCoreReport, PartitionIo, QueueCounts};
 use crate::amqp::{self, AmqpError, Nodes};
+use crate::clock::wall_ms;
 use crate::keys::command_queue;
 use crate::mailbox::{Receiver, Refused, Sender};
 use crate::messages::{Delivery, FromPartition, ReplyAddress, ToPartition};
@@ -26,7 +27,7 @@ use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::sync::{Arc, MutexGuard};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
@@ -171,8 +172,8 @@ impl PartitionConsumer {
                     tag,
                     body,
                     reason,
-                };
                     original,
+                };
                 // The parking task lives as long as the process.
                 let _ = self.post.parking.send(job);
             }
@@ -379,7 +380,6 @@ impl PartitionConsumer {
     /// Counts the queue, which tells a standby from a lonely consumer, and a silent queue from an
     /// empty one.
     async fn look(&mut self) {
-        let Some(connection) = self.connection.as_ref().filter(|_| self.line.is_some()) else {
         if self.line.is_some() {
             self.figures().broker_asked = Some(Instant::now());
         }
@@ -388,6 +388,7 @@ impl PartitionConsumer {
     }
 
     async fn count(&mut self) {
+        let Some(connection) = self.connection.as_ref().filter(|_| self.line.is_some()) else {
             self.figures().queue = None;
             return;
         };
@@ -513,11 +514,4 @@ fn taken(
         body: delivery.data,
     };
     (taken, delivery.properties)
-}
-
-fn wall_ms() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -12,6 +12,7 @@ use super::nudge::Nudge;
 use super::packet::{self, Waits};
 use super::session::{Job, Session, Site, Told};
 use super::waiting::Waiting;
+use crate::clock::wall_ms;
 use crate::keys::Keys;
 use crate::mailbox::{Receiver, Refused, Sender};
 use crate::messages::{
@@ -29,7 +30,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use tracing::{error, info, warn};
 
 /// A delivery that the broker waits for, as far as the core must remember it.
@@ -55,9 +56,9 @@ struct FlightTimes {
 enum Woken {
     Told(Told),
     Message(Option<ToPartition>),
-}
     /// The store has become silent, or is so no longer.
     Silence,
+}
 
 /// The driver.
 pub(super) struct Driver {
@@ -87,12 +88,12 @@ pub(super) struct Driver {
     inspections: HashMap<u64, Question>,
     next_ticket: u64,
     shown: Option<Status>,
-    ended: bool,
     waiting: Waiting,
     /// Whether `shown` says that the store is silent.
     silent: bool,
     /// Whether the log has said that this process is not ready, where the machine has not.
     told_unready: bool,
+    ended: bool,
 }
 
 impl Driver {
@@ -136,10 +137,10 @@ impl Driver {
             inspections: HashMap::new(),
             next_ticket: 0,
             shown: None,
-            ended: false,
             waiting: Waiting::default(),
             silent: false,
             told_unready: false,
+            ended: false,
         }
     }
 
@@ -176,11 +177,11 @@ impl Driver {
             if let Poll::Ready(message) = self.inbox.poll_receive(context) {
                 return Poll::Ready(Woken::Message(message));
             }
-            Poll::Pending
             // Asked at every nudge, so that silence is shown though nothing happens.
             if self.waiting.is_long() != self.silent {
                 return Poll::Ready(Woken::Silence);
             }
+            Poll::Pending
         })
         .await
     }
@@ -198,8 +199,8 @@ impl Driver {
                     self.input(Input::PauseOver);
                 }
             }
-            Woken::Message(None) => self.input(Input::Stop),
             Woken::Silence => {}
+            Woken::Message(None) => self.input(Input::Stop),
             Woken::Message(Some(message)) => self.message(message),
         }
     }
@@ -234,7 +235,7 @@ impl Driver {
             Incoming::Unusable(_) => None,
         };
         if let Some(timestamp_ms) = timestamp_ms {
-            self.measures.age(now_ms(), timestamp_ms);
+            self.measures.age(wall_ms(), timestamp_ms);
         }
         let unusable = matches!(incoming, Incoming::Unusable(_));
         self.pending.push_back(Pending {
@@ -363,8 +364,8 @@ impl Driver {
     fn disconnect(&mut self) {
         self.session = None;
         self.session_number += 1;
-        self.flight = None;
         self.waiting.end();
+        self.flight = None;
         self.looking_up_since = None;
         for (_, question) in self.inspections.drain() {
             answers::refuse(question);
@@ -513,7 +514,6 @@ impl Driver {
         }
     }
 
-    /// Tells the I/O core where the partition stands, when that has changed.
     /// Where the partition stands: what the machine knows, and a store that is silent.
     fn standing(&self) -> Status {
         let mut status = self.machine.status();
@@ -529,6 +529,7 @@ impl Driver {
         status
     }
 
+    /// Tells the I/O core where the partition stands, when that has changed.
     fn show(&mut self) {
         self.silent = self.waiting.is_long();
         let status = self.standing();
@@ -539,13 +540,12 @@ impl Driver {
                 || shown.epoch != status.epoch
         });
         if changed {
-            self.shown = Some(status.clone());
             self.log_readiness(&status);
+            self.shown = Some(status.clone());
             self.send(FromPartition::Standing(status));
         }
     }
 
-    fn ask(&mut self, question: Question) {
     /// One line down and one up, where the machine has nothing to say: it goes on.
     fn log_readiness(&mut self, status: &Status) {
         let goes_on = matches!(status.state, "standing-by" | "owning");
@@ -562,16 +562,17 @@ impl Driver {
         }
     }
 
+    fn ask(&mut self, question: Question) {
         match question {
-            Question::Report(answer) => {
             Question::Standing(answer) => {
                 let (status, fenced) = (self.standing(), self.machine.counters().fenced);
                 let _ = answer.send(Standing { status, fenced });
             }
+            Question::Report(answer) => {
                 let report = answers::report(
                     self.partition,
-                    &self.machine,
                     self.standing(),
+                    &self.machine,
                     &self.measures,
                     self.inbox.depth(),
                 );
@@ -614,11 +615,4 @@ impl Driver {
             _ => self.input(Input::Store(StoreEvent::Inspected)),
         }
     }
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
