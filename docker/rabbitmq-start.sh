@@ -19,6 +19,8 @@ default_permissions.read = ^(matching[.:].*|amq[.]default)$
 default_permissions.write = ^(matching[.:].*|amq[.]default)$
 # A cell that waits for its replica keeps its deliveries; the broker must not take them away.
 consumer_timeout = 86400000
+# A command has at most 1 MiB. Deliveries are handed out by number, whatever their size.
+max_message_size = 1048576
 CONF
 chown rabbitmq:rabbitmq /etc/rabbitmq/conf.d/20-cell.conf
 exec docker-entrypoint.sh rabbitmq-server

@@ -4,18 +4,19 @@
 //! consumer a partition, the replies, the parking and the admin pages; each partition's core runs
 //! what [`crate::partition`] describes. They share nothing but mailboxes.
 
+mod advice;
 mod consumer;
 mod parking;
 mod replies;
 mod reply_address;
-use crate::admin::{self, Admin, IoCoreReport, PartitionHandle};
 
+use crate::admin::{self, Admin, IoCoreReport, PartitionHandle};
 use crate::amqp::Nodes;
 use crate::mailbox::{self, Refused, Sender};
 use crate::messages::{ReplyOut, ToPartition};
 use crate::partition::{self, Assignment};
-use conductor_config::{CoreMap, Durability, Settings};
 use crate::process::ProcessError;
+use conductor_config::{CoreMap, Durability, Settings};
 use conductor_engine::PartitionId;
 use conductor_engine::limits::REPLIES_QUEUED_MAX;
 use conductor_engine::matching::Cell;
@@ -100,8 +101,8 @@ fn start(
         let (to_partition, inbox) = mailbox::mailbox(capacity);
         let (outbox, from_partition) = mailbox::mailbox(capacity);
         let (generation, generations) = watch::channel(0);
-        let core = cores.partitions.get(place).copied();
         let (parking, park_jobs) = mpsc::unbounded_channel();
+        let core = cores.partitions.get(place).copied();
         let assigned = assignment(
             &settings,
             part.id,
@@ -141,6 +142,7 @@ fn start(
         });
         mailboxes.insert(part.id, to_partition);
     }
+    tokio::task::spawn_local(advice::run(Nodes::new(Arc::clone(&broker))));
     tokio::task::spawn_local(replies::run(
         Nodes::new(broker),
         replies_out,
