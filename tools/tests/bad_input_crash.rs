@@ -129,7 +129,7 @@ fn a_crash_between_parking_and_acknowledging_parks_it_twice_and_stops_nothing() 
     let cell = LiveCell::start(&Layout::default());
     let broker = HoldProxy::start(cell.servers.rabbit().address()).expect("a proxy");
     let mut settings = cell.servers.settings();
-    settings.broker = broker.address();
+    settings.brokers = vec![broker.address()];
     let config = settings.write("proxy.toml").expect("it is written");
     let config = config.display().to_string();
     let conductor = cell.conductor("conductor", &[("CONDUCTOR_CONFIG", &config)]);

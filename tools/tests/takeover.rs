@@ -142,7 +142,7 @@ impl<'a> Held<'a> {
         let broker = HoldProxy::start(cell.servers.rabbit().address()).expect("a proxy");
         let mut settings = cell.servers.settings();
         settings.stores = StoreAddresses::Direct(vec![store.address()]);
-        settings.broker = broker.address();
+        settings.brokers = vec![broker.address()];
         let config = settings.write("proxies.toml").expect("it is written");
         Self {
             cell,

@@ -7,8 +7,9 @@
 
 use super::error::{Result, TestbedError};
 use super::folder::Folder;
+use super::launch::Launch;
 use super::ports::Port;
-use super::process::{Launch, Process};
+use super::process::Process;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;

@@ -6,20 +6,23 @@
 //! partitions have the same users, because a process has one log-in for all of them.
 
 use super::binary::{Instance, binary};
-use super::error::Result;
+use super::cell_settings::{CellSettings, StoreAddresses};
+use super::error::{Result, TestbedError};
 use super::folder::Folder;
-use super::process::Launch;
-use super::rabbit::{self, Rabbit, RabbitOptions};
+use super::launch::Launch;
+use super::rabbit::{Rabbit, RabbitOptions};
 use super::rabbit_cluster::RabbitCluster;
+use super::role::Role;
 use super::sentinels::{Sentinels, WatchedGroup};
 use super::valkey::{Valkey, ValkeyOptions, ValkeyUsers};
-use std::fmt::Write;
+use super::versions::Versions;
+use super::wait::wait_for;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The Sentinel group of a partition.
-const GROUP: &str = "matching-p{partition}";
+pub(super) const GROUP: &str = "matching-p{partition}";
 /// A log-in, loading and the first synchronisation on a machine that does other things too.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
@@ -38,10 +41,14 @@ pub struct Layout {
     pub rabbit_nodes: usize,
     /// Lines for the configuration file of every store. They come last and win over ours.
     pub store_lines: Vec<String>,
+    /// How many bytes the data of each store may take; `None` for as much as there is.
+    pub small_disk: Option<u64>,
+    /// Which set of versions all servers are; `None` for the one that the environment chooses.
+    pub versions: Option<Versions>,
 }
 
 impl Default for Layout {
-    /// One partition, one replica, no Sentinel.
+    /// One partition, one replica, no Sentinel, a broker of one node.
     fn default() -> Self {
         Self {
             partitions: 1,
@@ -50,6 +57,8 @@ impl Default for Layout {
             rabbit: RabbitOptions::default(),
             rabbit_nodes: 1,
             store_lines: Vec::new(),
+            small_disk: None,
+            versions: None,
         }
     }
 }
@@ -64,11 +73,30 @@ pub struct StoreGroup {
 }
 
 impl StoreGroup {
+    /// All of them, the first primary first.
+    pub fn servers(&self) -> impl Iterator<Item = &Valkey> {
+        std::iter::once(&self.primary).chain(&self.replicas)
+    }
+
     /// The server at an address, which is how Sentinel names one.
     pub fn server_at(&self, address: SocketAddr) -> Option<&Valkey> {
-        std::iter::once(&self.primary)
-            .chain(&self.replicas)
-            .find(|it| it.address() == address)
+        self.servers().find(|it| it.address() == address)
+    }
+
+    /// Whether one server takes writes, all others are in step with it, and a write reaches the
+    /// disks of all.
+    fn look_whole(&self, primary: &Valkey) -> std::result::Result<(), String> {
+        let mut replicas = 0;
+        for server in self.servers() {
+            let role = server.look_at_role()?;
+            let own = server.address() == primary.address();
+            match role {
+                Role::Primary { replicas: found } if own && found == self.replicas.len() => {}
+                ref role if !own && role.follows_port(primary.port()) => replicas += 1,
+                role => return Err(format!("{} is {role:?}", server.process().name())),
+            }
+        }
+        primary.look_durable(replicas)
     }
 }
 
@@ -88,8 +116,16 @@ impl CellServers {
     /// Starts everything and waits until it can be used: log-in to the broker, replicas in step
     /// and writing to their disks, Sentinels that know each other.
     pub fn start(layout: &Layout) -> Result<Self> {
+        let layout = &Layout {
+            versions: Some(Versions::or_chosen(layout.versions.as_ref())?),
+            ..layout.clone()
+        };
         let folder = Folder::new()?;
-        let brokers = RabbitCluster::begin(&folder, &layout.rabbit, layout.rabbit_nodes)?;
+        let nodes = RabbitOptions {
+            versions: layout.versions.clone(),
+            ..layout.rabbit.clone()
+        };
+        let brokers = RabbitCluster::begin(&folder, &nodes, layout.rabbit_nodes)?;
         let users = ValkeyUsers::fresh()?;
         let stores = (0..layout.partitions)
             .map(|partition| start_group(&folder, layout, partition, &users))
@@ -129,6 +165,47 @@ impl CellServers {
     /// The stores of a partition.
     pub fn store(&self, partition: usize) -> &StoreGroup {
         &self.stores[partition]
+    }
+
+    /// The server that is the primary of a partition now: the one that a majority of the Sentinels
+    /// names, or the first one where there are none.
+    pub fn current_primary(&self, partition: usize) -> Result<&Valkey> {
+        self.look_for_primary(partition)
+            .map_err(|answer| TestbedError::Answer {
+                name: format!("partition {partition}"),
+                answer,
+            })
+    }
+
+    /// Waits until a partition's stores are whole: one primary, every other server a replica in
+    /// step with it, a write on the disks of all, and every Sentinel running and of the same mind.
+    /// Gives the primary.
+    pub fn wait_whole(&self, partition: usize, within: Duration) -> Result<&Valkey> {
+        let awaited = format!("whole group of stores of partition {partition}");
+        wait_for(&awaited, within, || {
+            let group = self.store(partition);
+            let primary = self.look_for_primary(partition)?;
+            group.look_whole(primary)?;
+            if let Some(sentinels) = &self.sentinels {
+                sentinels.look_whole(&WatchedGroup {
+                    name: &group_name(partition),
+                    primary,
+                    replicas: group.replicas.len(),
+                })?;
+            }
+            Ok(primary)
+        })
+    }
+
+    fn look_for_primary(&self, partition: usize) -> std::result::Result<&Valkey, String> {
+        let group = self.store(partition);
+        let Some(sentinels) = &self.sentinels else {
+            return Ok(&group.primary);
+        };
+        let address = sentinels.look_for_primary(&group_name(partition))?;
+        group
+            .server_at(address)
+            .ok_or_else(|| format!("Sentinel names {address}, which is none of ours"))
     }
 
     /// How many partitions there are.
@@ -186,7 +263,7 @@ impl CellServers {
             .unwrap_or(0);
         CellSettings {
             cell: self,
-            broker: self.rabbit().address(),
+            brokers: self.brokers.addresses(),
             stores,
             replicas,
         }
@@ -248,72 +325,6 @@ impl CellServers {
     }
 }
 
-/// Where a process looks for the stores.
-#[derive(Clone, Debug)]
-pub enum StoreAddresses {
-    /// The primary of each partition, in order.
-    Direct(Vec<SocketAddr>),
-    /// The Sentinels to ask.
-    Sentinels(Vec<SocketAddr>),
-}
-
-/// The settings of a process of this cell, before they are written.
-#[derive(Clone, Debug)]
-pub struct CellSettings<'a> {
-    cell: &'a CellServers,
-    /// The broker.
-    pub broker: SocketAddr,
-    /// The stores.
-    pub stores: StoreAddresses,
-    /// How many replicas must confirm; none means the policy `memory`.
-    pub replicas: usize,
-}
-
-impl CellSettings<'_> {
-    /// Writes them to a file in the cell's folder, which only this user can read.
-    pub fn write(&self, name: &str) -> Result<PathBuf> {
-        self.cell.folder.secret_file(name, &self.text())
-    }
-
-    fn text(&self) -> String {
-        let rabbit = self.cell.rabbit();
-        let mut text = format!(
-            "[topology]\npartition_count = {}\n\n\
-             [broker]\nuri = {:?}\nusername = {:?}\npassword_file = {:?}\n\n\
-             [store]\nusername = \"conductor\"\npassword_file = {:?}\n\n\
-             [cores]\nshare = true\n\n",
-            self.cell.partitions(),
-            rabbit::uri(self.broker),
-            rabbit.user(),
-            rabbit.password_file(),
-            self.cell.store_password_file(),
-        );
-        let _ = match self.replicas {
-            0 => writeln!(text, "[durability]\npolicy = \"memory\"\n"),
-            count => writeln!(
-                text,
-                "[durability]\npolicy = \"aof-replicated\"\nreplicas = {count}\n"
-            ),
-        };
-        let _ = match &self.stores {
-            StoreAddresses::Sentinels(hosts) => {
-                let hosts: Vec<String> = hosts.iter().map(SocketAddr::to_string).collect();
-                writeln!(text, "[sentinel]\nhosts = {hosts:?}\nname = {GROUP:?}")
-            }
-            StoreAddresses::Direct(servers) => {
-                servers.iter().enumerate().try_for_each(|(number, server)| {
-                    let (host, port) = (server.ip(), server.port());
-                    writeln!(
-                        text,
-                        "[[partition]]\nnumber = {number}\nhost = \"{host}\"\nport = {port}\n"
-                    )
-                })
-            }
-        };
-        text
-    }
-}
-
 fn group_name(partition: usize) -> String {
     GROUP.replace("{partition}", &partition.to_string())
 }
@@ -326,6 +337,8 @@ fn start_group(
 ) -> Result<StoreGroup> {
     let options = |name: String| ValkeyOptions {
         extra: layout.store_lines.clone(),
+        versions: layout.versions.clone(),
+        small_disk: layout.small_disk,
         ..ValkeyOptions::named(name)
     };
     let name = format!("store-p{partition}");
@@ -357,5 +370,6 @@ fn start_sentinels(
             replicas: group.replicas.len(),
         })
         .collect();
-    Sentinels::start(folder, layout.sentinels, &groups).map(Some)
+    let versions = Versions::or_chosen(layout.versions.as_ref())?;
+    Sentinels::start(folder, &versions, layout.sentinels, &groups).map(Some)
 }

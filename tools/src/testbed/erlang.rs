@@ -7,7 +7,8 @@
 //! It ends with success whatever came of the question, and says nothing of an error in it. So every
 //! expression is wrapped: its answer ends with a line that says that it is whole.
 
-use super::process::Launch;
+use super::folder::Folder;
+use super::launch::Launch;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -18,14 +19,18 @@ const WHOLE: &str = "answered";
 /// How long a node may take to answer. One that is starting takes the connection and says nothing.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 
-/// Evaluates an expression, which prints its answer with `io:format`. `commands` holds the
-/// environment of the node, with the home that has its cookie.
+/// Evaluates an expression, which prints its answer with `io:format`. `node` is how the node was
+/// launched: its environment names the home that has its cookie.
 pub(super) fn evaluate(
-    commands: &Launch,
+    node: &Launch,
+    folder: &Folder,
     distribution: SocketAddr,
     expression: &str,
 ) -> std::result::Result<String, String> {
-    let command = commands.command("erl_call");
+    let command = node
+        .beside("erl_call")
+        .command(folder)
+        .map_err(|error| error.to_string())?;
     run(command, distribution, expression).map_err(|error| format!("erl_call: {error}"))
 }
 

@@ -44,6 +44,20 @@ pub enum TestbedError {
         /// The last one.
         last: u16,
     },
+    /// The set of versions that was asked for cannot be had.
+    #[error("these versions of the servers cannot be had: {reason}")]
+    Versions {
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// This user, or what the machine runs in, lacks a right.
+    #[error("cannot {what}: {reason}; this needs root with the right to mount file systems")]
+    Rights {
+        /// What was to be done.
+        what: &'static str,
+        /// What the system said.
+        reason: String,
+    },
     /// A process ended when it should have run.
     #[error("{name} ended ({status}) before {awaited}; the end of its log:\n{log}")]
     Ended {

@@ -4,7 +4,8 @@
 //! a test that fails, a panic that aborts, Ctrl-C, and a SIGKILL after which no line of the owner
 //! runs. So the cleaning is not the owner's work at all. A small shell, the *keeper*, holds the
 //! reading end of a pipe from the owner and learns every process group that the owner starts. When
-//! the pipe closes, for whatever reason, it kills those groups and removes the folder. The ordinary
+//! the pipe closes, for whatever reason, it kills those groups, unmounts the small disks in the
+//! folder and removes it. The ordinary
 //! way out closes the pipe too and waits for the keeper, so there is one way and every test takes it.
 //!
 //! The keeper lives in a process group of its own, so that the terminal's signals pass it by.
@@ -12,6 +13,7 @@
 //! ends, which in a test runner is long before the process does.
 
 use super::error::{Result, TestbedError, file};
+use super::small_disk;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -22,7 +24,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Reads `add GROUP` and `drop GROUP` until the pipe closes, then kills what is left and removes
 /// the folder. A group may take a moment to be gone, and a file may appear while the folder is
-/// being removed, so both are tried again, for five seconds at most.
+/// being removed, so both are tried again, for five seconds at most. In the list of mounts a blank
+/// is written as its octal number, which `printf` reads.
 const KEEPER: &str = r#"
 trap '' HUP INT TERM
 groups=
@@ -47,6 +50,13 @@ while [ $tries -lt 100 ]; do
     tries=$((tries + 1))
     sleep 0.05
 done
+while read -r source place _; do
+    [ "$source" = "$2" ] || continue
+    place=$(printf "$place")
+    case $place in
+        "$1"/*) umount -- "$place" 2>/dev/null || umount -l -- "$place" ;;
+    esac
+done </proc/self/mounts
 tries=0
 until rm -rf -- "$1" 2>/dev/null || [ $tries -ge 100 ]; do
     tries=$((tries + 1))
@@ -78,6 +88,7 @@ impl Folder {
         let mut keeper = Command::new("/bin/sh")
             .args(["-c", KEEPER, "conductor-keeper"])
             .arg(folder.path())
+            .arg(small_disk::SOURCE)
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())

@@ -10,8 +10,8 @@
 
 use super::error::{Result, TestbedError, file};
 use super::folder::Folder;
+use super::launch::Launch;
 use super::wait::{self, Watched};
-use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -26,77 +26,6 @@ const GATE: &str = r#"read -r go && exec "$@" </dev/null"#;
 const SIGNAL_WITHIN: Duration = Duration::from_secs(10);
 /// How many lines of a log an error shows.
 const LOG_LINES: usize = 30;
-/// Settings of the caller's own environment that must not reach a private process.
-const FOREIGN: [&str; 6] = [
-    "MATCHING_",
-    "REDIS_",
-    "RABBITMQ_",
-    "CONDUCTOR_",
-    "ERL_",
-    "VALKEY_",
-];
-
-/// What to run: a program, its arguments and what is added to its environment. Passwords belong
-/// in files; arguments can be read by every user of the machine.
-#[derive(Clone, Debug)]
-pub struct Launch {
-    program: PathBuf,
-    arguments: Vec<OsString>,
-    environment: Vec<(OsString, OsString)>,
-}
-
-impl Launch {
-    /// A program by path, or by name as the `PATH` has it.
-    pub fn new(program: impl Into<PathBuf>) -> Self {
-        Self {
-            program: program.into(),
-            arguments: Vec::new(),
-            environment: Vec::new(),
-        }
-    }
-
-    /// Adds an argument.
-    #[must_use]
-    pub fn argument(mut self, argument: impl Into<OsString>) -> Self {
-        self.arguments.push(argument.into());
-        self
-    }
-
-    /// Adds a variable to the environment.
-    #[must_use]
-    pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
-        self.environment.push((name.into(), value.into()));
-        self
-    }
-
-    /// Adds many variables to the environment.
-    #[must_use]
-    pub fn variables<N, V>(self, pairs: impl IntoIterator<Item = (N, V)>) -> Self
-    where
-        N: Into<OsString>,
-        V: Into<OsString>,
-    {
-        pairs
-            .into_iter()
-            .fold(self, |launch, (name, value)| launch.variable(name, value))
-    }
-
-    /// A command with this environment and none of the caller's own settings.
-    pub(super) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
-        let mut command = Command::new(program);
-        for (name, _) in std::env::vars_os() {
-            if FOREIGN
-                .iter()
-                .any(|prefix| name.to_string_lossy().starts_with(prefix))
-            {
-                command.env_remove(name);
-            }
-        }
-        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        command
-    }
-}
-
 /// A process that ends with its owner, at the latest when this is dropped.
 #[derive(Debug)]
 pub struct Process {
@@ -131,6 +60,11 @@ impl Process {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The folder that it works in.
+    pub(super) fn folder(&self) -> &Folder {
+        &self.folder
     }
 
     /// The name that its log and its errors carry.
@@ -343,7 +277,7 @@ impl Drop for Process {
 }
 
 fn spawn(folder: &Folder, launch: &Launch, log: &Path) -> Result<State> {
-    let program = find(&launch.program)?;
+    let mut gate = launch.behind(GATE, folder)?;
     let mut options = fs::OpenOptions::new();
     let opened = options
         .create(true)
@@ -352,11 +286,7 @@ fn spawn(folder: &Folder, launch: &Launch, log: &Path) -> Result<State> {
         .map_err(file("open", log))?;
     let again = opened.try_clone().map_err(file("open", log))?;
     let log_begin = opened.metadata().map_err(file("read", log))?.len();
-    let mut child = launch
-        .command("/bin/sh")
-        .args(["-c", GATE, "conductor-gate"])
-        .arg(program)
-        .args(&launch.arguments)
+    let mut child = gate
         .current_dir(folder.path())
         .stdin(Stdio::piped())
         .stdout(opened)
@@ -377,24 +307,6 @@ fn spawn(folder: &Folder, launch: &Launch, log: &Path) -> Result<State> {
         status: None,
         log_begin,
     })
-}
-
-/// The program's full path, so that one that is missing is an error here and not a line in a log.
-fn find(program: &Path) -> Result<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = if program.components().count() > 1 {
-        OsString::from("/")
-    } else {
-        path
-    };
-    std::env::split_paths(&folders)
-        .chain([PathBuf::from("/usr/bin"), PathBuf::from("/usr/sbin")])
-        .map(|folder| folder.join(program))
-        .find(|candidate| candidate.is_file())
-        .ok_or_else(|| TestbedError::Program {
-            program: program.display().to_string(),
-            source: std::io::ErrorKind::NotFound.into(),
-        })
 }
 
 /// How many threads of a process are not stopped. The state follows the name, which is in

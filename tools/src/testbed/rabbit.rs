@@ -13,8 +13,10 @@ use super::amqp;
 use super::erlang;
 use super::error::{Result, TestbedError, file};
 use super::folder::{Folder, fresh_password};
+use super::launch::Launch;
 use super::ports::Port;
-use super::process::{Launch, Process};
+use super::process::Process;
+use super::versions::Versions;
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -48,6 +50,8 @@ pub struct RabbitOptions {
     pub extra: Vec<String>,
     /// Whether it is a node of several; [`super::RabbitCluster`] says so by itself.
     pub clustered: bool,
+    /// Which set of versions; `None` for the one that the environment chooses.
+    pub versions: Option<Versions>,
 }
 
 impl Default for RabbitOptions {
@@ -57,6 +61,7 @@ impl Default for RabbitOptions {
             plugins: Vec::new(),
             extra: Vec::new(),
             clustered: false,
+            versions: None,
         }
     }
 }
@@ -70,7 +75,6 @@ pub struct Rabbit {
     port: Port,
     distribution: Port,
     password_file: PathBuf,
-    commands: Launch,
     name: String,
 }
 
@@ -79,14 +83,20 @@ pub struct Rabbit {
 struct Shared {
     epmd: Process,
     epmd_port: Port,
+    versions: Versions,
     cookie: String,
     password: String,
 }
 
 impl Shared {
-    fn start(folder: &Folder, name: &str) -> Result<Arc<Self>> {
+    fn start(folder: &Folder, options: &RabbitOptions) -> Result<Arc<Self>> {
+        let (name, versions) = (
+            &options.name,
+            Versions::or_chosen(options.versions.as_ref())?,
+        );
         let epmd_port = Port::take()?;
         let launch = Launch::new("epmd")
+            .of(&versions)
             .argument("-address")
             .argument("127.0.0.1")
             .argument("-port")
@@ -94,6 +104,7 @@ impl Shared {
         Ok(Arc::new(Self {
             epmd: Process::start(folder, &format!("{name}-epmd"), launch)?,
             epmd_port,
+            versions,
             cookie: fresh_password()?,
             password: fresh_password()?,
         }))
@@ -110,7 +121,7 @@ impl Rabbit {
 
     /// Starts a node and does not wait, so that other servers can start beside it.
     pub fn begin(folder: &Folder, options: &RabbitOptions) -> Result<Self> {
-        let shared = Shared::start(folder, &options.name)?;
+        let shared = Shared::start(folder, options)?;
         Self::begin_with(folder, options, shared, "")
     }
 
@@ -148,14 +159,13 @@ impl Rabbit {
         )?;
         let epmd = shared.epmd_port.number();
         let launch = node(&home, [port.number(), distribution.number(), epmd]);
-        let process = Process::start(folder, name, launch.clone())?;
+        let process = Process::start(folder, name, launch.of(&shared.versions))?;
         Ok(Self {
             process,
             shared,
             port,
             distribution,
             password_file,
-            commands: launch,
             name: name.clone(),
         })
     }
@@ -243,8 +253,10 @@ impl Rabbit {
     pub fn control(&self, arguments: &[&str]) -> Result<String> {
         let program = format!("{SCRIPTS}/rabbitmqctl");
         let output = self
-            .commands
-            .command(&program)
+            .process
+            .launch()
+            .beside(&program)
+            .command(self.process.folder())?
             .arg("--quiet")
             .args(arguments)
             .stdin(std::process::Stdio::null())
@@ -271,7 +283,8 @@ impl Rabbit {
     }
 
     pub(super) fn ask(&self, expression: &str) -> std::result::Result<String, String> {
-        erlang::evaluate(&self.commands, self.distribution.address(), expression)
+        let (node, folder) = (self.process.launch(), self.process.folder());
+        erlang::evaluate(&node, folder, self.distribution.address(), expression)
     }
 }
 

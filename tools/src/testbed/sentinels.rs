@@ -6,9 +6,11 @@
 
 use super::error::{Result, TestbedError};
 use super::folder::Folder;
+use super::launch::Launch;
 use super::ports::Port;
-use super::process::{Launch, Process};
+use super::process::Process;
 use super::valkey::{Valkey, ask, connect};
+use super::versions::Versions;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -44,10 +46,20 @@ pub struct Sentinels {
 
 impl Sentinels {
     /// Starts so many and waits until each knows the others and every replica.
-    pub fn start(folder: &Folder, count: usize, groups: &[WatchedGroup<'_>]) -> Result<Self> {
+    pub fn start(
+        folder: &Folder,
+        versions: &Versions,
+        count: usize,
+        groups: &[WatchedGroup<'_>],
+    ) -> Result<Self> {
         let mut members = Vec::with_capacity(count);
         for number in 1..=count {
-            members.push(start_one(folder, &format!("sentinel-{number}"), groups)?);
+            members.push(start_one(
+                folder,
+                versions,
+                &format!("sentinel-{number}"),
+                groups,
+            )?);
         }
         let sentinels = Self { members };
         for group in groups {
@@ -106,6 +118,56 @@ impl Sentinels {
         })
     }
 
+    /// The primary of a group as more than half of all Sentinels see it, by those that can answer.
+    pub fn agreed_primary(&self, group: &str) -> Result<SocketAddr> {
+        self.look_for_primary(group)
+            .map_err(|answer| TestbedError::Answer {
+                name: "Sentinel".into(),
+                answer,
+            })
+    }
+
+    pub(super) fn look_for_primary(&self, group: &str) -> std::result::Result<SocketAddr, String> {
+        let able = (0..self.count()).filter(|number| {
+            let process = self.process(*number);
+            process.is_running() && !process.is_paused()
+        });
+        let seen: Vec<_> = able.map(|number| self.ask_primary(number, group)).collect();
+        let votes = |one: &SocketAddr| {
+            let agree = |other: &&std::result::Result<_, _>| other.as_ref() == Ok(one);
+            seen.iter().filter(agree).count()
+        };
+        let named = seen
+            .iter()
+            .flatten()
+            .find(|one| votes(one) * 2 > self.count());
+        named
+            .copied()
+            .ok_or_else(|| format!("no majority for one primary of {group}: {seen:?}"))
+    }
+
+    /// Whether every Sentinel runs, names this primary, finds it and all its replicas well, and
+    /// knows all the others.
+    pub(super) fn look_whole(&self, group: &WatchedGroup<'_>) -> std::result::Result<(), String> {
+        for number in 0..self.count() {
+            let name = self.process(number).name();
+            let seen = self.ask_primary(number, group.name)?;
+            if seen != group.primary.address() {
+                return Err(format!("{name} names {seen}"));
+            }
+            self.look_knowing(number, group)
+                .map_err(|told| format!("{name}: {told}"))?;
+            let words = ["SENTINEL", "REPLICAS", group.name];
+            let replicas: Vec<HashMap<String, String>> = self.look(number, &words)?;
+            let flags = replicas.iter().map(|replica| replica.get("flags"));
+            let mut unwell = flags.filter(|flags| flags.is_none_or(|flags| flags != "slave"));
+            if let Some(flags) = unwell.next() {
+                return Err(format!("{name} finds a replica {flags:?}"));
+            }
+        }
+        Ok(())
+    }
+
     fn ask_primary(&self, number: usize, group: &str) -> std::result::Result<SocketAddr, String> {
         let words = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", group];
         let (host, port): (String, String) = self.look(number, &words)?;
@@ -117,21 +179,29 @@ impl Sentinels {
     fn wait_knowing(&self, number: usize, group: &WatchedGroup<'_>) -> Result<()> {
         let others = self.count() - 1;
         let awaited = format!("view of {others} others and {} replicas", group.replicas);
-        self.process(number).wait_for(&awaited, READY_WITHIN, || {
-            let words = ["SENTINEL", "MASTER", group.name];
-            let seen: HashMap<String, String> = self.look(number, &words)?;
-            let count = |name| seen.get(name).and_then(|text| text.parse::<usize>().ok());
-            let (found, replicas) = (count("num-other-sentinels"), count("num-slaves"));
-            let flags = seen.get("flags").map(String::as_str);
-            let known = found == Some(others) && replicas.is_some_and(|n| n >= group.replicas);
-            if known && flags == Some("master") {
-                Ok(())
-            } else {
-                Err(format!(
-                    "it knows {found:?} others and {replicas:?} replicas ({flags:?})"
-                ))
-            }
-        })
+        self.process(number)
+            .wait_for(&awaited, READY_WITHIN, || self.look_knowing(number, group))
+    }
+
+    fn look_knowing(
+        &self,
+        number: usize,
+        group: &WatchedGroup<'_>,
+    ) -> std::result::Result<(), String> {
+        let words = ["SENTINEL", "MASTER", group.name];
+        let seen: HashMap<String, String> = self.look(number, &words)?;
+        let count = |name| seen.get(name).and_then(|text| text.parse::<usize>().ok());
+        let (found, replicas) = (count("num-other-sentinels"), count("num-slaves"));
+        let flags = seen.get("flags").map(String::as_str);
+        let known =
+            found == Some(self.count() - 1) && replicas.is_some_and(|n| n >= group.replicas);
+        if known && flags == Some("master") {
+            Ok(())
+        } else {
+            Err(format!(
+                "it knows {found:?} others and {replicas:?} replicas ({flags:?})"
+            ))
+        }
     }
 
     fn look<T: redis::FromRedisValue>(
@@ -145,7 +215,12 @@ impl Sentinels {
     }
 }
 
-fn start_one(folder: &Folder, name: &str, groups: &[WatchedGroup<'_>]) -> Result<(Process, Port)> {
+fn start_one(
+    folder: &Folder,
+    versions: &Versions,
+    name: &str,
+    groups: &[WatchedGroup<'_>],
+) -> Result<(Process, Port)> {
     let port = Port::take()?;
     let data = folder.subfolder(name)?;
     let mut lines = format!(
@@ -171,11 +246,8 @@ fn start_one(folder: &Folder, name: &str, groups: &[WatchedGroup<'_>]) -> Result
         );
     }
     let config = folder.secret_file(&format!("{name}/sentinel.conf"), &lines)?;
-    let process = Process::start(
-        folder,
-        name,
-        Launch::new("valkey-sentinel").argument(config),
-    )?;
+    let launch = Launch::new("valkey-sentinel").of(versions).argument(config);
+    let process = Process::start(folder, name, launch)?;
     process.wait_for("answer to PING", READY_WITHIN, || {
         connect(port.address(), None, LOOK_WITHIN)
             .and_then(|mut connection| ask::<String>(&mut connection, &["PING"]))

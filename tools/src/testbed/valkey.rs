@@ -7,8 +7,12 @@
 
 use super::error::{Result, TestbedError};
 use super::folder::{Folder, fresh_password};
+use super::launch::Launch;
 use super::ports::Port;
-use super::process::{Launch, Process};
+use super::process::Process;
+use super::role::Role;
+use super::small_disk::SmallDisk;
+use super::versions::Versions;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -36,6 +40,10 @@ pub struct ValkeyOptions {
     pub program: String,
     /// Lines for the configuration file. They come last and win over ours.
     pub extra: Vec<String>,
+    /// Which set of versions; `None` for the one that the environment chooses.
+    pub versions: Option<Versions>,
+    /// How many bytes its data may take, where it is to have a small disk of its own.
+    pub small_disk: Option<u64>,
 }
 
 impl ValkeyOptions {
@@ -45,6 +53,8 @@ impl ValkeyOptions {
             name: name.into(),
             program: "valkey-server".into(),
             extra: Vec::new(),
+            versions: None,
+            small_disk: None,
         }
     }
 
@@ -55,10 +65,11 @@ impl ValkeyOptions {
         self
     }
 
-    /// The same with another server program, such as `redis-server`.
+    /// The same with another server program of this machine, such as `redis-server`.
     #[must_use]
     pub fn program(mut self, program: impl Into<String>) -> Self {
         self.program = program.into();
+        self.versions = Some(Versions::Host);
         self
     }
 }
@@ -115,6 +126,7 @@ pub struct Valkey {
     process: Process,
     port: Port,
     users: ValkeyUsers,
+    disk: Option<SmallDisk>,
 }
 
 impl Valkey {
@@ -146,7 +158,12 @@ impl Valkey {
         primary: Option<u16>,
     ) -> Result<Self> {
         let port = Port::take()?;
-        let data = folder.subfolder(&options.name)?;
+        folder.subfolder(&options.name)?;
+        let data = folder.subfolder(&format!("{}/data", options.name))?;
+        let disk = options
+            .small_disk
+            .map(|bytes| SmallDisk::mount(&data, bytes));
+        let disk = disk.transpose()?;
         let mut lines = format!(
             "bind 127.0.0.1\nport {}\ndaemonize no\ndir \"{}\"\nsave \"\"\n\
              appendonly yes\nappendfsync always\nno-appendfsync-on-rewrite no\nio-threads 1\n\
@@ -164,12 +181,14 @@ impl Valkey {
             lines.push('\n');
         }
         let config = folder.secret_file(&format!("{}/server.conf", options.name), &lines)?;
-        let launch = Launch::new(&options.program).argument(config);
+        let versions = Versions::or_chosen(options.versions.as_ref())?;
+        let launch = Launch::new(&options.program).of(&versions).argument(config);
         let process = Process::start(folder, &options.name, launch)?;
         let server = Self {
             process,
             port,
             users,
+            disk,
         };
         server.wait_ready(READY_WITHIN)?;
         Ok(server)
@@ -224,6 +243,24 @@ impl Valkey {
         self.wait_ready(READY_WITHIN)
     }
 
+    /// Takes all that is left of its small disk; gives how much that was. A write that needs more
+    /// than the four kilobytes which the last page of its file may have left then ends the server.
+    pub fn fill_disk(&self) -> Result<u64> {
+        self.small_disk()?.fill()
+    }
+
+    /// Gives back what [`Valkey::fill_disk`] took. A server that has ended is still to be started.
+    pub fn free_disk(&self) -> Result<()> {
+        self.small_disk()?.free()
+    }
+
+    fn small_disk(&self) -> Result<&SmallDisk> {
+        self.disk.as_ref().ok_or_else(|| TestbedError::Answer {
+            name: self.process.name().to_owned(),
+            answer: "that it has no small disk; set small_disk in its options".into(),
+        })
+    }
+
     /// Waits until it answers and has loaded what is on its disk.
     pub fn wait_ready(&self, within: Duration) -> Result<()> {
         self.process.wait_for("answer to PING", within, || {
@@ -236,41 +273,49 @@ impl Valkey {
     pub fn wait_following(&self, within: Duration) -> Result<()> {
         self.process
             .wait_for("replica in step with its primary", within, || {
-                let role: redis::Value = self.look(|connection| ask(connection, &["ROLE"]))?;
-                let shown = format!("{role:?}");
-                let redis::Value::Array(parts) = &role else {
-                    return Err(shown);
-                };
-                let state = parts.get(3).map(redis::from_redis_value_ref::<String>);
-                if matches!(&state, Some(Ok(state)) if state == "connected") {
+                let role = self.look_at_role()?;
+                if role.follows() {
                     Ok(())
                 } else {
-                    Err(shown)
+                    Err(format!("it is {role:?}"))
                 }
             })
+    }
+
+    /// The part that it plays now.
+    pub fn role(&self) -> Result<Role> {
+        self.look_at_role().map_err(|answer| TestbedError::Answer {
+            name: self.process.name().to_owned(),
+            answer,
+        })
+    }
+
+    pub(super) fn look_at_role(&self) -> std::result::Result<Role, String> {
+        let answer: redis::Value = self.look(|connection| ask(connection, &["ROLE"]))?;
+        Role::read(&answer)
     }
 
     /// Waits until a write is on this primary's disk and on the disks of so many replicas, which
     /// after a replica's first synchronisation takes until it has written its own file.
     pub fn wait_durable(&self, replicas: u32, within: Duration) -> Result<()> {
+        let awaited = format!("write on {replicas} replicas' disks");
+        self.process
+            .wait_for(&awaited, within, || self.look_durable(replicas))
+    }
+
+    pub(super) fn look_durable(&self, replicas: u32) -> std::result::Result<(), String> {
         let wanted = replicas.to_string();
-        self.process.wait_for(
-            &format!("write on {replicas} replicas' disks"),
-            within,
-            || {
-                let reached: (u32, u32) = self.look(|connection| {
-                    ask::<redis::Value>(connection, &["SET", "testbed:probe", "1"])?;
-                    ask::<redis::Value>(connection, &["DEL", "testbed:probe"])?;
-                    ask::<redis::Value>(connection, &["WAIT", &wanted, "500"])?;
-                    ask(connection, &["WAITAOF", "1", &wanted, "500"])
-                })?;
-                if reached.0 >= 1 && reached.1 >= replicas {
-                    Ok(())
-                } else {
-                    Err(format!("WAITAOF says {reached:?}"))
-                }
-            },
-        )
+        let reached: (u32, u32) = self.look(|connection| {
+            ask::<redis::Value>(connection, &["SET", "testbed:probe", "1"])?;
+            ask::<redis::Value>(connection, &["DEL", "testbed:probe"])?;
+            ask::<redis::Value>(connection, &["WAIT", &wanted, "500"])?;
+            ask(connection, &["WAITAOF", "1", &wanted, "500"])
+        })?;
+        if reached.0 >= 1 && reached.1 >= replicas {
+            Ok(())
+        } else {
+            Err(format!("WAITAOF says {reached:?}"))
+        }
     }
 
     fn look<T>(
