@@ -55,12 +55,15 @@ impl Timeline {
     /// From `after` to the answer with which so many commands that were first published behind it
     /// are answered.
     pub(super) fn acknowledged(&self, after: Instant, count: usize) -> Option<Duration> {
-        let mut published_later = self
-            .answers
-            .iter()
-            .filter(|(published, _)| *published > after);
-        let (_, answered) = published_later.nth(count.saturating_sub(1))?;
-        Some(answered.saturating_duration_since(after))
+        let answers = self.answers.iter().rev();
+        // From the newest on, until answers are older than any that could count.
+        let recent = answers.take_while(|(_, answered)| *answered > after);
+        let later: Vec<Instant> = recent
+            .filter(|(published, _)| *published > after)
+            .map(|(_, answered)| *answered)
+            .collect();
+        let place = later.len().checked_sub(count.max(1))?;
+        Some(later[place].saturating_duration_since(after))
     }
 }
 
