@@ -15,10 +15,13 @@ conf=$data/valkey.conf
 
 hashed() { printf '#'; tr -d '\r\n' < "$secrets/$1" | sha256sum | cut -d ' ' -f 1; }
 
-# The default user is off. The conductor gets its keys and nothing dangerous beyond what its boot
-# checks read; replicas and Sentinels get what their documentation asks for.
+# The default user is off and has no password, so nobody can log in as it. It keeps its rights all the
+# same, because the server loads its append-only file as that user and asks for them at every EXEC:
+# without them a server that is started again has lost every transaction, and its replicas with it.
+# The conductor gets its keys and nothing dangerous beyond what its boot checks read; replicas and
+# Sentinels get what their documentation asks for.
 cat > "$run/users.acl" <<ACL
-user default off
+user default off resetpass ~* &* +@all
 user conductor on $(hashed valkey_conductor_password) ~matching:* &* +@all -@dangerous +config|get +role +info
 user replication on $(hashed valkey_replication_password) +psync +replconf +ping
 user sentinel on $(hashed valkey_sentinel_password) &* +multi +slaveof +ping +exec +subscribe +config|rewrite +role +publish +info +client|setname +client|kill +script|kill

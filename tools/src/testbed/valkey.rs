@@ -101,9 +101,12 @@ impl ValkeyUsers {
         &self.sentinel
     }
 
+    /// The user `default` is off and has no password, so nobody is it; but the server loads its own
+    /// file as that user, and EXEC asks for that user's rights again: without them a server that is
+    /// started again has lost every transaction.
     fn lines(&self) -> String {
         format!(
-            "user default off resetpass\n\
+            "user default off resetpass ~* &* +@all\n\
              user conductor on >{} {CONDUCTOR_RIGHTS}\n\
              user admin on >{} ~* &* +@all\n\
              user replica on >{} {REPLICA_RIGHTS}\n\
