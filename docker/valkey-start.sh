@@ -22,7 +22,7 @@ hashed() { printf '#'; tr -d '\r\n' < "$secrets/$1" | sha256sum | cut -d ' ' -f 
 # Sentinels get what their documentation asks for.
 cat > "$run/users.acl" <<ACL
 user default off resetpass ~* &* +@all
-user conductor on $(hashed valkey_conductor_password) ~matching:* &* +@all -@dangerous +config|get +role +info
+user conductor on $(hashed valkey_conductor_password) ~matching:* &* +@all -@dangerous +config|get +role +info +acl|dryrun
 user replication on $(hashed valkey_replication_password) +psync +replconf +ping
 user sentinel on $(hashed valkey_sentinel_password) &* +multi +slaveof +ping +exec +subscribe +config|rewrite +role +publish +info +client|setname +client|kill +script|kill
 ACL

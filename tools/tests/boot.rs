@@ -125,6 +125,29 @@ fn a_store_that_keeps_no_promise_is_refused_setting_by_setting() {
 }
 
 #[test]
+fn a_store_that_would_come_back_empty_is_refused() {
+    let bed = StoreOnly::new();
+    let store = bed.store(&ValkeyOptions::named("store"));
+    bed.write_topology(&store, "1", "512");
+    let before = bed.records(&store);
+    for rights in ["nocommands", "-xadd", "resetkeys"] {
+        let _: String = command(&store, &["ACL", "SETUSER", "default", rights]);
+        let refused = bed.refused(&store, &[]);
+        refused.names(&[
+            "partition 0",
+            &store.address().to_string(),
+            "lose every transaction at its next start",
+            "user default off resetpass ~* &* +@all",
+        ]);
+        let whole = ["ACL", "SETUSER", "default", "+@all", "~*"];
+        let _: String = command(&store, &whole);
+    }
+    assert_eq!(bed.records(&store), before, "nothing was written");
+    let conductor = bed.conductor(&store, &[("MATCHING_DURABILITY", "memory")]);
+    wait_for_the_broker(&conductor);
+}
+
+#[test]
 fn a_server_without_waitaof_is_refused() {
     let version = std::process::Command::new("redis-server")
         .arg("--version")

@@ -204,6 +204,9 @@ impl Session {
     ) -> Result<StoreEvent, CheckError> {
         let durability = self.site.waits.durability;
         checks::settings(link, durability.is_some()).await?;
+        if durability.is_some() {
+            checks::restart(link, &self.site.keys).await?;
+        }
         let guards = meta::guards(link, &self.site.keys).await?;
         // Nothing is written to a store of another cell, and no replica of it is waited for.
         let ours = guards.topology == Some(self.site.topology);

@@ -3,7 +3,10 @@
 //! Reading settings is not enough and writing alone is not either: `WAITAOF` on a connection that
 //! has not written says yes at once, and says yes with persistence off when it is asked for
 //! replicas only. So the settings are read, and at the first connection of a process a key of its
-//! own is really written and waited for.
+//! own is really written and waited for. And a store must come back from a restart with what it
+//! confirmed: the server loads its append-only file as the user `default` and asks for that user's
+//! rights at every `EXEC`, so one whose default user was switched off with its rights taken away
+//! drops every transaction of the file without a refusal that anybody sees.
 
 use super::link::{Link, LinkError, unexpected};
 use super::waits;
@@ -92,6 +95,67 @@ pub async fn settings<S: AsyncRead + AsyncWrite + Unpin>(
                 let found = found.unwrap_or_else(|| "unknown".to_owned());
                 return Err(CheckError::Misconfigured(format!(
                     "the store has {name} {found}: set {name} {wanted} in its configuration ({why})"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Every command that a file of ours may hold, as far as its rights are concerned.
+const IN_THE_FILE: [&[&str]; 15] = [
+    &["SELECT", "0"],
+    &["MULTI"],
+    &["EXEC"],
+    &["SET", KEY, "1"],
+    &["INCR", KEY],
+    &["DEL", KEY],
+    &["PEXPIREAT", KEY, "1"],
+    &["HSET", KEY, "field", "1"],
+    &["HDEL", KEY, "field"],
+    &["HINCRBY", KEY, "field", "1"],
+    &["SADD", KEY, "member"],
+    &["ZADD", KEY, "1", "member"],
+    &["ZREM", KEY, "member"],
+    &["XADD", KEY, "*", "field", "1"],
+    &["XDEL", KEY, "1-1"],
+];
+/// Stands for a key of the partition.
+const KEY: &str = "";
+
+/// Asks whether the server's default user may do what the server does as that user when it loads
+/// its append-only file. Nothing is written: it is a question about rights.
+///
+/// # Errors
+/// [`CheckError::Misconfigured`] when a restart would lose transactions.
+pub async fn restart<S: AsyncRead + AsyncWrite + Unpin>(
+    link: &mut Link<S>,
+    keys: &Keys,
+) -> Result<(), CheckError> {
+    let asking = link.ask_all(|packer| {
+        for command in IN_THE_FILE {
+            packer.start(b"ACL").part(b"DRYRUN").part(b"default");
+            for part in command {
+                let part = if *part == KEY { keys.cursor() } else { part };
+                packer.part(part.as_bytes());
+            }
+            packer.end();
+        }
+    });
+    for reply in asking.await? {
+        match reply {
+            Reply::Error(words) => {
+                let command = "ACL DRYRUN".to_owned();
+                return Err(LinkError::Refused { command, words }.into());
+            }
+            reply if reply.is_status("OK") => {}
+            reply => {
+                let words = reply.text().unwrap_or("it was refused");
+                return Err(CheckError::Misconfigured(format!(
+                    "the store would lose every transaction at its next start, because it loads its \
+                     append-only file as the user default, which may not do what is in it ({words}): \
+                     switch that user off and leave it its rights, `user default off resetpass ~* &* \
+                     +@all`, here and on every replica"
                 )));
             }
         }

@@ -24,7 +24,7 @@ const LOOK_WITHIN: Duration = Duration::from_secs(2);
 /// What the conductor and the outbox may do: read and write under `matching:`, transactions,
 /// scripts, and the questions of the boot checks.
 const CONDUCTOR_RIGHTS: &str = "~matching:* resetchannels -@all +@read +@write +@transaction \
-    +@scripting +@connection -@admin -@dangerous +info +role +config|get";
+    +@scripting +@connection -@admin -@dangerous +info +role +config|get +acl|dryrun";
 /// What a replica may do on its primary.
 const REPLICA_RIGHTS: &str = "resetkeys resetchannels -@all +ping +psync +replconf";
 /// What Sentinel may do, as its documentation lists it.
