@@ -32,9 +32,8 @@ mod workload;
 
 pub use output::Output;
 pub use progress::Progress;
+pub(crate) use table::table;
 pub(crate) use up::Shape;
-
-use table::table;
 
 use crate::client::{SetUpError, StoreError};
 use clap::{Parser, Subcommand};

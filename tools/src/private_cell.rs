@@ -161,7 +161,7 @@ fn set_up_servers(settings: &Settings) -> Result<SetUp, PrivateCellError> {
 
 /// Reads settings from a file alone: what stands in the caller's environment is meant for other
 /// cells.
-fn load(file: &Path, partitions: &[u32]) -> Result<Settings, ConfigError> {
+pub(crate) fn load(file: &Path, partitions: &[u32]) -> Result<Settings, ConfigError> {
     let listed: Vec<String> = partitions.iter().map(u32::to_string).collect();
     let named = (keys::PARTITIONS.environment(), listed.join(","));
     let environment: Environment = [named].into_iter().collect();

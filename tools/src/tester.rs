@@ -8,6 +8,7 @@
 //! function `run(args, output)`, as the commands of `cell` are.
 
 pub mod audit;
+pub mod chaos;
 mod inbox;
 mod load;
 mod oracle;
@@ -15,6 +16,7 @@ mod poison;
 mod record;
 mod script;
 mod site;
+mod soak;
 pub mod traffic;
 
 pub use record::RecordError;
@@ -53,6 +55,8 @@ struct CommandLine {
 enum Command {
     Load(load::Args),
     Audit(audit::Args),
+    Chaos(chaos::Args),
+    Soak(soak::Args),
 }
 
 impl Command {
@@ -60,6 +64,8 @@ impl Command {
         match self {
             Command::Load(args) => load::run(args, output),
             Command::Audit(args) => audit::run(args, output),
+            Command::Chaos(args) => chaos::run(args, output),
+            Command::Soak(args) => soak::run(args, output),
         }
     }
 }
