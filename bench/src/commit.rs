@@ -10,6 +10,7 @@ mod drive;
 mod load;
 
 pub(crate) use drive::stream;
+pub(crate) use load::Wait;
 
 use crate::connection::{Connection, StoreAt};
 use crate::figures::{Times, histogram, rate};
@@ -19,7 +20,7 @@ use anyhow::{Context, ensure};
 use conductor_engine::{Command, PartitionId};
 use drive::{Driven, Way, check, drive};
 use hdrhistogram::Histogram;
-use load::{Wait, commands, load};
+use load::{commands, load};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeSet;

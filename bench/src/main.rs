@@ -4,12 +4,20 @@
 //! and prints no speed for a wrong one. Runs on whatever thread starts it, pinned to nothing.
 #![forbid(unsafe_code)]
 
+mod baseline;
+mod bed;
+mod book;
 mod commit;
 mod connection;
+mod cpu;
 mod deal;
 mod figures;
 mod meb;
+mod outbox;
+mod path;
 mod record;
+mod recover;
+mod session;
 mod storage;
 mod stores;
 
@@ -35,18 +43,28 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Boundary {
+    Baseline(baseline::Arguments),
+    Book(book::Arguments),
     Commit(commit::Arguments),
     Deal(deal::Arguments),
     Meb(meb::Arguments),
+    Outbox(outbox::Arguments),
+    Path(path::Arguments),
+    Recover(recover::Arguments),
     Storage(storage::Arguments),
 }
 
 fn main() -> ExitCode {
     let Arguments { boundary, keep } = Arguments::parse();
     let measured = match boundary {
+        Boundary::Baseline(arguments) => baseline::run(&arguments, &keep),
+        Boundary::Book(arguments) => book::run(&arguments, &keep),
         Boundary::Commit(arguments) => commit::run(&arguments, &keep),
         Boundary::Deal(arguments) => deal::run(&arguments, &keep),
         Boundary::Meb(arguments) => meb::run(&arguments, &keep),
+        Boundary::Outbox(arguments) => outbox::run(&arguments, &keep),
+        Boundary::Path(arguments) => path::run(&arguments, &keep),
+        Boundary::Recover(arguments) => recover::run(&arguments, &keep),
         Boundary::Storage(arguments) => storage::run(&arguments, &keep),
     };
     match measured {

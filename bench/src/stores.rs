@@ -52,11 +52,15 @@ impl Stores {
 
     /// Where the primaries are.
     pub(crate) fn primaries(&self) -> Vec<StoreAt> {
-        let at = |(primary, _): &(Valkey, Vec<Valkey>)| StoreAt {
-            address: primary.address(),
-            login: Some(("admin".to_owned(), primary.users().admin.clone())),
-        };
-        self.groups.iter().map(at).collect()
+        self.groups.iter().map(|(primary, _)| at(primary)).collect()
+    }
+}
+
+/// How to connect to a private store as one who may do everything.
+pub(crate) fn at(store: &Valkey) -> StoreAt {
+    StoreAt {
+        address: store.address(),
+        login: Some(("admin".to_owned(), store.users().admin.clone())),
     }
 }
 
