@@ -8,7 +8,12 @@ pub const WHO_IS_WHO: &str = "\
 Two conductors, A and B: the active one decides the commands, the other stands by. Two outboxes, of
 which one publishes the events. The nodes are the store: the primary executes transactions, its
 replicas copy it. The broker hands every command to the active conductor, keeps it until it is
-acknowledged, and gives it to the other one when a channel ends before that.";
+acknowledged, and gives it to the other one when a channel ends before that.
+The steps of a command: decode, it has arrived; claim, a conductor becomes the owner by raising the
+epoch; commit, its transaction goes to the store; durable, enough disks have it; reply, its producer
+hears of it; ack, the broker may forget it. A conductor in doubt no longer knows what is true: it
+drops what it holds and begins anew. \"c-1 (ask o-1 1.8 at 10)\" is the command c-1, which sells 1.8
+at 10 as the order o-1.";
 
 /// What a story is about.
 #[derive(Clone, Copy, Debug)]

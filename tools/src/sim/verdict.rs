@@ -6,8 +6,21 @@ use super::server::spelled;
 use super::world::World;
 use conductor_engine::Side;
 use conductor_engine::book::Book;
+use conductor_engine::event::CommandResult;
 use conductor_engine::guards::GuardSet;
 use conductor_engine::partition::Answer;
+
+/// A result in a few words.
+fn told(result: &CommandResult) -> String {
+    let mut told = result.status.code().to_owned();
+    for outcome in &result.outcomes {
+        told.push_str(&format!(", {} {}", outcome.order, outcome.kind.code()));
+    }
+    match result.sequences {
+        Some((first, last)) => told + &format!(", events {first} to {last}"),
+        None => told + ", no event",
+    }
+}
 
 impl<G: GuardSet> World<'_, G> {
     /// Everything is done: is it what the oracle says?
@@ -55,9 +68,12 @@ impl<G: GuardSet> World<'_, G> {
                 .get(*command)
                 .is_none_or(|found| found != *right)
         });
-        if let Some((command, _)) = other {
+        if let Some((command, right)) = other {
+            let found = data.results.get(command).map(|found| told(found));
             return differs(format!(
-                "the stored result of {command} is another one than it should be"
+                "the stored result of {command} should be {}, and is {}",
+                told(right),
+                found.unwrap_or_else(|| "not there".to_owned())
             ));
         }
         if data.cursor != *oracle.cursor() || data.results.len() != oracle.results.len() {
