@@ -7,11 +7,13 @@
 
 mod live;
 mod raw_messages;
+mod second_versions;
 
 use conductor_engine::Side;
 use conductor_tools::testbed::{HoldProxy, Instance, Layout, StoreAddresses};
 use live::{Expected, LATER, LiveCell, Message, assert_same_events, limit, wait_metric};
 use raw_messages::wait_queued;
+use second_versions::second_set;
 use std::time::Duration;
 
 /// More than a queue of RabbitMQ 4 allows by default, which is twenty.
@@ -34,7 +36,22 @@ fn twenty_five_crashes_on_one_command_lose_nothing() {
     dies_again_and_again(&Layout::default());
 }
 
-fn dies_again_and_again(layout: &Layout) {
+/// On a Debian 12 host, RabbitMQ 4.0 of the second set; a Debian 13 host has it itself.
+#[test]
+fn on_rabbitmq_4_they_lose_nothing_either() {
+    let Some(versions) = second_set() else {
+        return;
+    };
+    let cell = dies_again_and_again(&Layout {
+        versions: Some(versions),
+        ..Layout::default()
+    });
+    let version = cell.servers.rabbit().control(&["version"]);
+    let version = version.expect("rabbitmqctl works");
+    assert!(version.starts_with("4."), "{version}");
+}
+
+fn dies_again_and_again(layout: &Layout) -> LiveCell {
     let cell = LiveCell::start(layout);
     let store = HoldProxy::start(cell.store(0).address()).expect("a proxy");
     let mut settings = cell.servers.settings();
@@ -70,6 +87,7 @@ fn dies_again_and_again(layout: &Layout) {
     assert_eq!(sending.finish().assert_replies(&replies), messages.len());
     assert_same_events(&cell.stream(cell.store(0), 0), expected.events(0));
     wait_queued(&cell.servers, 0, 0);
+    cell
 }
 
 /// Waits until it holds every command, unacknowledged, and the transaction of them is on its way.

@@ -5,28 +5,14 @@
 //! is a failure.
 
 mod live;
+mod second_versions;
 
 use conductor_tools::testbed::{Folder, Layout, Valkey, ValkeyOptions, Versions};
 use live::{EventLog, Expected, LATER, LiveCell, Message, assert_same_events, workload};
+use second_versions::second_set;
 use std::path::Path;
 
 const COMMANDS: usize = 300;
-
-/// The second set, or nothing where there cannot be one.
-fn second_set() -> Option<Versions> {
-    use std::os::unix::fs::MetadataExt;
-    let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
-    let has = |line: &str| release.lines().any(|one| one.replace('"', "") == line);
-    if !(has("ID=debian") && has("VERSION_ID=12")) {
-        println!("skipped: the second set of versions is for Debian 12");
-        return None;
-    }
-    if std::fs::metadata("/proc/self").expect("/proc").uid() != 0 {
-        println!("skipped: only root can run the second set of versions");
-        return None;
-    }
-    Some(Versions::debian_13().expect("the second set of versions"))
-}
 
 #[test]
 fn a_whole_cell_runs_on_the_second_set() {
