@@ -171,7 +171,7 @@ fn a_broker_that_is_killed_and_comes_back_misses_nothing() {
 #[test]
 fn while_the_broker_takes_no_messages_it_waits_and_repeats_nothing() {
     let bench = Bench::with_queue();
-    let outbox = bench.outbox("outbox", &[]);
+    let outbox = bench.outbox("outbox", &SHORT_LEASE);
     outbox.wait_ready(SOON).expect("it has the lease");
     let memory = |share: &str| {
         let set = ["set_vm_memory_high_watermark", share];
@@ -180,6 +180,20 @@ fn while_the_broker_takes_no_messages_it_waits_and_repeats_nothing() {
     memory("0.00000001");
     bench.add(1..=50);
     waits_for(&outbox, "the broker takes no messages");
+    // The confirms are out for longer than the lease lasts, and it is still this outbox's.
+    let mut last = i64::MAX;
+    let mut renewed = 0;
+    wait_for("a lease that is renewed", SOON, || {
+        let left: i64 = bench.store(&["PTTL", bench.keys().outbox_lease()]);
+        renewed += usize::from(left > last);
+        last = left;
+        match renewed {
+            0..=3 => Err(format!("renewed {renewed} times, {left} ms are left")),
+            _ => Ok(()),
+        }
+    })
+    .expect("it renews the lease while it waits");
+    assert_eq!(figure(&outbox, "leases_taken_total"), 1);
     memory("0.4");
     assert_eq!(bench.take_through(50).len(), 50, "each event came once");
     outbox.wait_ready(SOON).expect("it is ready");
