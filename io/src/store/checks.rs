@@ -102,23 +102,24 @@ pub async fn settings<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(())
 }
 
-/// Every command that a file of ours may hold, as far as its rights are concerned.
+/// Every command that a file of ours may hold, as far as its rights are concerned. In small letters,
+/// as rights are written, so that nothing on the wire takes the question for the command.
 const IN_THE_FILE: [&[&str]; 15] = [
-    &["SELECT", "0"],
-    &["MULTI"],
-    &["EXEC"],
-    &["SET", KEY, "1"],
-    &["INCR", KEY],
-    &["DEL", KEY],
-    &["PEXPIREAT", KEY, "1"],
-    &["HSET", KEY, "field", "1"],
-    &["HDEL", KEY, "field"],
-    &["HINCRBY", KEY, "field", "1"],
-    &["SADD", KEY, "member"],
-    &["ZADD", KEY, "1", "member"],
-    &["ZREM", KEY, "member"],
-    &["XADD", KEY, "*", "field", "1"],
-    &["XDEL", KEY, "1-1"],
+    &["select", "0"],
+    &["multi"],
+    &["exec"],
+    &["set", KEY, "1"],
+    &["incr", KEY],
+    &["del", KEY],
+    &["pexpireat", KEY, "1"],
+    &["hset", KEY, "field", "1"],
+    &["hdel", KEY, "field"],
+    &["hincrby", KEY, "field", "1"],
+    &["sadd", KEY, "member"],
+    &["zadd", KEY, "1", "member"],
+    &["zrem", KEY, "member"],
+    &["xadd", KEY, "*", "field", "1"],
+    &["xdel", KEY, "1-1"],
 ];
 /// Stands for a key of the partition.
 const KEY: &str = "";
