@@ -89,6 +89,8 @@ pub(super) struct PartitionConsumer {
     /// Messages that the partition's mailbox had no room for, in order.
     unsent: VecDeque<ToPartition>,
     counts: Option<Channel>,
+    /// Whether the log has said that the queue cannot be counted.
+    uncounted: bool,
     ready_before: u32,
 }
 
@@ -107,6 +109,7 @@ impl PartitionConsumer {
             last_generation: 0,
             unsent: VecDeque::new(),
             counts: None,
+            uncounted: false,
             ready_before: 0,
         }
     }
@@ -263,11 +266,15 @@ impl PartitionConsumer {
                 )));
             }
             Err(error) => {
-                warn!("partition {}: {error}; trying again", self.post.partition);
+                let problem = Some(error.to_string());
                 let mut figures = self.post.report.of(self.post.partition);
+                let news = figures.broker_problem != problem;
                 figures.broker_connected = false;
-                figures.broker_problem = Some(error.to_string());
+                figures.broker_problem = problem;
                 drop(figures);
+                if news {
+                    warn!("partition {}: {error}; trying again", self.post.partition);
+                }
                 self.start_opening();
             }
         }
@@ -408,14 +415,20 @@ impl PartitionConsumer {
                     messages,
                     consumers,
                 });
+                if std::mem::take(&mut self.uncounted) {
+                    info!(
+                        "partition {}: the queue is counted again",
+                        self.post.partition
+                    );
+                }
                 self.watch_for_silence(counts.messages).await;
             }
             Err(error) => {
                 self.counts = None;
-                warn!(
-                    "partition {}: the queue cannot be counted: {error}",
-                    self.post.partition
-                );
+                if !std::mem::replace(&mut self.uncounted, true) {
+                    let partition = self.post.partition;
+                    warn!("partition {partition}: the queue cannot be counted: {error}");
+                }
             }
         }
     }

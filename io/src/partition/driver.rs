@@ -31,7 +31,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 /// A delivery that the broker waits for, as far as the core must remember it.
 #[derive(Debug)]
@@ -93,6 +93,8 @@ pub(super) struct Driver {
     silent: bool,
     /// Whether the log has said that this process is not ready, where the machine has not.
     told_unready: bool,
+    /// What the log last said is waited for.
+    waited_for: Option<String>,
     ended: bool,
 }
 
@@ -140,6 +142,7 @@ impl Driver {
             waiting: Waiting::default(),
             silent: false,
             told_unready: false,
+            waited_for: None,
             ended: false,
         }
     }
@@ -490,8 +493,17 @@ impl Driver {
         }));
     }
 
-    fn note(&self, note: &Note) {
+    /// One line for each step: a reason that is waited out again and again is said once.
+    fn note(&mut self, note: &Note) {
         let partition = self.partition;
+        match note {
+            Note::Waiting { reason } if self.waited_for.as_ref() == Some(reason) => {
+                return debug!("partition {partition}: {note}");
+            }
+            Note::Waiting { reason } => self.waited_for = Some(reason.clone()),
+            Note::StandingBy { .. } | Note::Claimed { .. } => self.waited_for = None,
+            _ => {}
+        }
         match note {
             Note::Halting { .. } | Note::Halted { .. } => error!("partition {partition}: {note}"),
             note if note.is_warning() => warn!("partition {partition}: {note}"),
