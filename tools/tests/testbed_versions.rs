@@ -69,8 +69,9 @@ fn a_server_of_the_tree_obeys_and_leaves_nothing_in_it() {
     store
         .command::<()>(&["SET", "kept", "yes"])
         .expect("a write");
+    let info: String = store.command(&["INFO", "server"]).expect("INFO");
+    assert!(info.contains("valkey_version:8.1."), "{info}");
     let pid: u32 = {
-        let info: String = store.command(&["INFO", "server"]).expect("INFO");
         let line = info
             .lines()
             .find_map(|line| line.strip_prefix("process_id:"));

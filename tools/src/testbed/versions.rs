@@ -72,9 +72,8 @@ impl Versions {
             Err(std::env::VarError::NotPresent) => Ok(Self::Host),
             Ok(value) if value.is_empty() || value == "host" => Ok(Self::Host),
             Ok(value) if value == DEBIAN_13 => Self::debian_13(),
-            other => Err(TestbedError::Versions {
-                reason: format!("{CHOICE} is {other:?}; it may be host or {DEBIAN_13}"),
-            }),
+            Ok(value) => Err(unknown(&value)),
+            Err(std::env::VarError::NotUnicode(value)) => Err(unknown(&value.to_string_lossy())),
         }
     }
 
@@ -118,6 +117,12 @@ impl Versions {
             Self::Host => Path::new("/"),
             Self::Debian13(tree) => tree,
         }
+    }
+}
+
+fn unknown(choice: &str) -> TestbedError {
+    TestbedError::Versions {
+        reason: format!("{CHOICE} is {choice:?}; it may be host or {DEBIAN_13}"),
     }
 }
 
