@@ -17,7 +17,9 @@ mod subscription;
 mod summary;
 
 pub use pages::{Page, Pages, PagesError};
-pub use parking::{Parked, ParkingError, Which, park_command, parked, redrive};
+pub use parking::{
+    Parked, ParkedCounts, ParkingError, Which, park_command, parked, parked_counts, redrive,
+};
 pub use producer::{Done, Interrupted, Load, Producer, ProducerOptions, Request};
 pub use settings::{SettingsArgs, UNNAMED, block_on, load};
 pub use setup::{PartitionSetUp, SetUp, SetUpError, set_up};

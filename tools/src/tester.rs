@@ -17,6 +17,7 @@ mod record;
 mod script;
 mod site;
 mod soak;
+mod start;
 pub mod traffic;
 
 pub use record::RecordError;

@@ -195,6 +195,34 @@ fn traffic_survives_every_fault_and_the_audit_sees_every_side() {
     inbox_side(&bed);
     bed.clean();
     parking_side(&bed);
+    once_more(&bed);
+}
+
+/// A cell that has worked before can be tested again.
+fn once_more(bed: &Bed) {
+    let record = bed.record.with_extension("again");
+    let options = TrafficOptions {
+        rate: None,
+        commands: Some(400),
+        poison_permille: 30,
+        ..TrafficOptions::new(record.clone())
+    };
+    let settings = bed.cell.settings();
+    let traffic = Traffic::start(settings, options).expect("it starts");
+    traffic
+        .wait_offered(LATER)
+        .unwrap_or_else(|error| panic!("{error}"));
+    let finished = traffic
+        .finish(LATER)
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(finished.progress.confirmed, 400);
+    let found = audit(settings, &bed.pages, &record, LATER).expect("every side can be read");
+    assert!(found.is_clean(), "{found}");
+    let found = bed.audit();
+    assert!(
+        !found.is_clean(),
+        "the first record knows nothing of it: {found}"
+    );
 }
 
 fn key(name: &str) -> String {

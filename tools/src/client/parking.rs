@@ -18,6 +18,7 @@ use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 use lapin::{BasicProperties, Channel, Connection};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -120,6 +121,25 @@ pub async fn parked(
     // Nothing was acknowledged, so this gives all of it back.
     close_channel(&channel).await;
     Ok((found, waiting))
+}
+
+/// Parked messages by their id: how often each is there.
+pub type ParkedCounts = BTreeMap<String, u64>;
+
+/// Counts the parked messages by their id.
+///
+/// # Errors
+/// [`AmqpError`].
+pub async fn parked_counts(
+    connection: &Connection,
+    partition: PartitionId,
+) -> Result<ParkedCounts, AmqpError> {
+    let (messages, _) = parked(connection, partition, u32::MAX, 0).await?;
+    let mut counts = ParkedCounts::new();
+    for message in messages {
+        *counts.entry(message.id).or_default() += 1;
+    }
+    Ok(counts)
 }
 
 /// Sends parked messages to their partition's command queue again, in their order.

@@ -11,11 +11,12 @@ mod inbox;
 mod memory;
 mod parking;
 mod pass;
-mod store;
+pub(super) mod store;
 
 use super::oracle::{Broken, Oracle, Shape, resting};
 use super::record::{Record, RecordError};
 use super::site::SiteArgs;
+use super::start::Start;
 use crate::cell::{EXIT_DONE, EXIT_FAILED, Output};
 use crate::client::{Pages, PagesError, Store, StoreError, block_on};
 use conductor_config::Settings;
@@ -28,7 +29,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use store::KeyCounts;
 use tokio::time::Instant;
 
 /// Between two looks at a cell that still works.
@@ -185,14 +185,14 @@ pub fn audit(
         });
     }
     let give_up = Instant::now() + within;
-    let auditing = async { Ok(compare(settings, pages, &record, give_up).await) };
+    let auditing = async { Ok(compare(settings, pages, (&record, &about.start), give_up).await) };
     block_on(auditing).unwrap_or_else(|error| Err(AuditError::System(format!("{error:#}"))))
 }
 
 async fn compare(
     settings: &Settings,
     pages: &Pages,
-    record: &Record,
+    (record, start): (&Record, &Start),
     give_up: Instant,
 ) -> Result<Audit, AuditError> {
     let mut stores = Vec::new();
@@ -202,7 +202,7 @@ async fn compare(
     let connection = amqp::connect(&settings.broker, "conductor-tester audit").await?;
     let waited = wait_until_idle(&connection, &mut stores, give_up).await;
     let expire = settings.result_retention.is_some();
-    let mut pass = Pass::new(record, &Shape::of(settings), expire);
+    let mut pass = Pass::new(record, &Shape::of(settings), start, expire);
     let passed = async {
         waited?;
         pass.run(&mut stores).await
@@ -213,12 +213,15 @@ async fn compare(
     }
     let mut parked = Findings::default();
     for partition in pass.oracle.partitions() {
-        let expected = pass.parked.remove(&partition).unwrap_or_default();
+        let mut expected = pass.parked.remove(&partition).unwrap_or_default();
+        for (id, count) in &start.of(partition).parked {
+            *expected.entry(id.clone()).or_default() += count;
+        }
         parking::compare(&connection, partition, &expected, &mut parked, give_up).await?;
     }
     amqp::close_connection(&connection).await;
     let mut audit = Audit::default();
-    let oracle = rest(&mut audit, pass, record, &mut stores, expire).await?;
+    let oracle = rest(&mut audit, pass, (record, start), &mut stores, expire).await?;
     let mut memory = Findings::default();
     memory::compare(pages, &oracle, &mut memory, give_up).await?;
     audit.add(memory.check("books in memory equal the oracle's and reconcile"));
@@ -230,7 +233,7 @@ async fn compare(
 async fn rest(
     audit: &mut Audit,
     pass: Pass<'_>,
-    record: &Record,
+    (record, start): (&Record, &Start),
     stores: &mut [Store],
     expire: bool,
 ) -> Result<Oracle, AuditError> {
@@ -264,16 +267,16 @@ async fn rest(
     for store in stores {
         let partition = store.keys().partition();
         store::standing(store, &oracle, &mut standing).await?;
-        store::book(store, &oracle, &mut book).await?;
+        let before = start.of(partition);
+        store::book(store, &oracle, before, &mut book).await?;
         let count = |of: &std::collections::BTreeMap<_, u64>| {
             of.get(&partition).copied().unwrap_or_default()
         };
-        let expected = KeyCounts {
-            results: (!expire).then(|| count(&commands)),
-            accepted: count(&orders),
-            records: resting(oracle.book(partition)) as u64,
-        };
-        store::keys(store, expected, &mut keys).await?;
+        let mut expected = before.keys.clone();
+        expected.results += count(&commands);
+        expected.accepted += count(&orders);
+        expected.records += resting(oracle.book(partition)) as u64;
+        store::keys(store, &expected, expire, &mut keys).await?;
     }
     audit.add(standing.check("cursors, halts and streams stand where they must"));
     audit.add(book.check("pairs, index members and records of the store equal the oracle's"));

@@ -9,7 +9,7 @@
 //! The projection is made from events alone. That it equals the book in the end proves that a
 //! consumer can follow a market without ever asking for it.
 
-use super::record::{Record, RecordError};
+use super::record::{About, Record, RecordError};
 use conductor_engine::PartitionId;
 use conductor_io::wire::{EnvelopeError, EventEnvelope, decode_event};
 use rusqlite::{OptionalExtension, Transaction, params};
@@ -75,6 +75,8 @@ pub(super) enum InboxError {
 /// Where the inbox stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Inbox {
+    /// The last event of before the run.
+    before: BTreeMap<PartitionId, u64>,
     last: BTreeMap<PartitionId, u64>,
     pub(super) fresh: u64,
     pub(super) repeated: u64,
@@ -82,7 +84,7 @@ pub(super) struct Inbox {
 
 impl Inbox {
     /// Where the record's inbox stands.
-    pub(super) fn of(record: &Record) -> Result<Self, RecordError> {
+    pub(super) fn of(record: &Record, about: &About) -> Result<Self, RecordError> {
         let reading = || -> rusqlite::Result<BTreeMap<PartitionId, u64>> {
             let query = "SELECT partition, max(sequence) FROM event GROUP BY partition";
             let mut statement = record.connection().prepare(query)?;
@@ -90,15 +92,23 @@ impl Inbox {
                 statement.query_map([], |row| Ok((PartitionId(row.get(0)?), row.get(1)?)))?;
             rows.collect()
         };
+        let partitions = (0..about.partition_count).map(PartitionId);
+        let before = partitions.map(|it| (it, about.start.of(it).sequence));
         Ok(Self {
+            before: before.collect(),
             last: reading().map_err(|error| record.failed(error))?,
             ..Self::default()
         })
     }
 
-    /// The last sequence of a partition; zero before the first.
+    /// The last sequence of a partition.
     pub(super) fn last(&self, partition: PartitionId) -> u64 {
-        self.last.get(&partition).copied().unwrap_or_default()
+        let last = self.last.get(&partition);
+        last.copied().unwrap_or_else(|| self.before(partition))
+    }
+
+    fn before(&self, partition: PartitionId) -> u64 {
+        self.before.get(&partition).copied().unwrap_or_default()
     }
 
     /// Takes one event. What it says here counts only once the transaction is kept: on any failure
@@ -123,6 +133,9 @@ impl Inbox {
         }
         if sequence < expected {
             self.repeated += 1;
+            if sequence <= self.before(partition) {
+                return Ok(());
+            }
             return same_as_before(transaction, &event, body);
         }
         insert(transaction, &event, body)?;

@@ -23,8 +23,8 @@ Examples:
   conductor-tester load --full-speed --seconds 30 --partitions 2 --json
   conductor-tester load --rate 200 --seconds 600 --config conductor.toml --record run.sqlite
 
-Without --config it runs a private cell and ends it afterwards. A cell that is named must be new: the
-oracle begins with empty books. At a rate the loop is open: each command is due at its moment whatever
+Without --config it runs a private cell and ends it afterwards. A cell that is named must be idle and have
+no other producer meanwhile; pairs that it never held are used. At a rate the loop is open: each command is due at its moment whatever
 the cell does, and its latency counts from that moment, so a stall shows in all the commands that had
 to wait for it. Exit code 0 only if the audit is clean.";
 
@@ -212,6 +212,9 @@ impl fmt::Display for Finished {
             ("  longest", times.longest_ms()),
         ] {
             writeln!(out, "{name:<30}{value:>12.2}")?;
+        }
+        if let Some(left) = &self.left_behind {
+            writeln!(out, "{left}")?;
         }
         Ok(())
     }

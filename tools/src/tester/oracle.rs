@@ -6,6 +6,7 @@
 //! are used up it knows the newest, which is as far back as [`super::script`] reaches for one. The
 //! audit decides by the same rule, so both forget the same.
 
+use super::start::Start;
 use conductor_config::Settings;
 use conductor_engine::matching::{AcceptedOrders, Cell, Matcher};
 use conductor_engine::staging::{Cursor, Write};
@@ -68,16 +69,17 @@ impl Shape {
 }
 
 impl Oracle {
-    /// Of a cell that is empty.
-    pub(super) fn new(shape: &Shape) -> Self {
+    /// Of a cell that stands there, with none of the orders that rest in it.
+    pub(super) fn new(shape: &Shape, start: &Start) -> Self {
         let lane = |partition| {
+            let cursor = start.of(PartitionId(partition)).cursor();
             let cell = Cell {
                 partition: PartitionId(partition),
                 partition_count: shape.partition_count,
                 pairs: shape.pairs.clone(),
             };
             Lane {
-                matcher: Matcher::new(cell, NaiveBook::default(), Cursor::default()),
+                matcher: Matcher::new(cell, NaiveBook::default(), cursor),
                 accepted: AcceptedOrders::default(),
                 by_age: VecDeque::new(),
             }

@@ -9,8 +9,10 @@ use conductor_engine::{OrderId, PairId, PartitionId};
 
 /// What a wrong message is made of.
 pub(super) struct Slip<'a> {
-    /// Its number, which makes its ids its own.
+    /// Its number.
     pub(super) number: u64,
+    /// Its prefix and number, which make its ids its own.
+    pub(super) name: &'a str,
     /// A pair of the partition it goes to.
     pub(super) pair: PairId,
     /// A partition that is not the pair's.
@@ -24,7 +26,7 @@ pub(super) type Kind = (&'static str, fn(&Slip<'_>) -> Vec<u8>);
 
 /// Every kind.
 pub(super) const KINDS: &[Kind] = &[
-    ("no JSON", |slip| format!("no JSON {}", slip.number).into()),
+    ("no JSON", |slip| format!("no JSON {}", slip.name).into()),
     ("nothing at all", |_| Vec::new()),
     ("a list", |slip| format!("[{}]", slip.number).into()),
     ("a byte order mark", |slip| {
@@ -51,7 +53,7 @@ pub(super) const KINDS: &[Kind] = &[
         changed(slip, "\"poison-", &long)
     }),
     ("a command id twice", |slip| {
-        let twice = format!(r#"{{"commandId":"poison-{}","#, slip.number);
+        let twice = format!(r#"{{"commandId":"poison-{}","#, slip.name);
         good(slip).replacen('{', &twice, 1).into()
     }),
     ("too large", |slip| {
@@ -118,7 +120,7 @@ pub(super) const KINDS: &[Kind] = &[
     }),
     ("an order id once more", |slip| match slip.used {
         Some(used) => {
-            let own = format!("order-{}", slip.number);
+            let own = format!("order-{}", slip.name);
             changed(slip, &own, used.as_str())
         }
         None => cancel(slip, "never"),
@@ -127,7 +129,7 @@ pub(super) const KINDS: &[Kind] = &[
         let cancels: Vec<String> = (0..501).map(|entry| format!("\"never-{entry}\"")).collect();
         format!(
             r#"{{"type":"orders.replace-batch","commandId":"poison-{}","pairId":{},"timestamp":1767225600000,"cancel":[{}],"place":[]}}"#,
-            slip.number,
+            slip.name,
             slip.pair,
             cancels.join(",")
         )
@@ -137,9 +139,9 @@ pub(super) const KINDS: &[Kind] = &[
 
 /// A good order, which none of the kinds leaves as it is.
 fn good(slip: &Slip<'_>) -> String {
-    let (number, pair) = (slip.number, slip.pair);
+    let (name, pair) = (slip.name, slip.pair);
     format!(
-        r#"{{"type":"order.place","commandId":"poison-{number}","pairId":{pair},"timestamp":1767225600000,"order":{{"id":"order-{number}","side":"bid","type":"limit","price":"1","volume":"2","userId":"u-1","priceDecimals":2,"amountDecimals":8,"quoteDecimals":2,"timestamp":1767225600000}}}}"#
+        r#"{{"type":"order.place","commandId":"poison-{name}","pairId":{pair},"timestamp":1767225600000,"order":{{"id":"order-{name}","side":"bid","type":"limit","price":"1","volume":"2","userId":"u-1","priceDecimals":2,"amountDecimals":8,"quoteDecimals":2,"timestamp":1767225600000}}}}"#
     )
 }
 
@@ -150,7 +152,7 @@ fn changed(slip: &Slip<'_>, from: &str, to: &str) -> Vec<u8> {
 fn cancel(slip: &Slip<'_>, order: &str) -> Vec<u8> {
     format!(
         r#"{{"type":"order.cancel","commandId":"poison-{}","pairId":{},"timestamp":1767225600000,"orderId":"{order}"}}"#,
-        slip.number, slip.pair
+        slip.name, slip.pair
     )
     .into()
 }
@@ -159,8 +161,19 @@ fn cancel(slip: &Slip<'_>, order: &str) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::tester::oracle::{Decision, Oracle, Shape};
+    use crate::tester::start::Start;
     use conductor_engine::Book;
     use std::collections::{BTreeMap, BTreeSet};
+
+    fn slip<'a>(number: u64, name: &'a str, used: Option<&'a OrderId>) -> Slip<'a> {
+        Slip {
+            number,
+            name,
+            pair: PairId(4),
+            elsewhere: PartitionId(1),
+            used,
+        }
+    }
 
     /// The first thirteen are no commands, the others are refused; no book is changed by any.
     #[test]
@@ -169,16 +182,10 @@ mod tests {
             partition_count: 2,
             pairs: BTreeMap::new(),
         };
-        let mut oracle = Oracle::new(&shape);
+        let mut oracle = Oracle::new(&shape, &Start::nothing(2));
         let here = PartitionId(0);
         let used = OrderId::new("used").expect("an id");
-        let slip = |number, used| Slip {
-            number,
-            pair: PairId(4),
-            elsewhere: PartitionId(1),
-            used,
-        };
-        let first = good(&slip(0, None)).replace("order-0", "used");
+        let first = good(&slip(0, "t-0", None)).replace("order-t-0", "used");
         oracle
             .decide(here, first.as_bytes())
             .expect("it is decided");
@@ -186,7 +193,9 @@ mod tests {
         for (place, (name, spell)) in KINDS.iter().enumerate() {
             // Both sizes of what is too large.
             for number in [8 * (place as u64 + 1), 8 * (place as u64 + 1) + 1] {
-                let decided = oracle.decide(here, &spell(&slip(number, Some(&used))));
+                let own = format!("t-{number}");
+                let body = spell(&slip(number, &own, Some(&used)));
+                let decided = oracle.decide(here, &body);
                 match decided.expect("it is decided") {
                     Decision::Parked => {
                         parked.insert(*name);

@@ -7,6 +7,7 @@
 //! with the run: about a kilobyte a command, events included.
 
 use super::script::{Kind, Message};
+use super::start::Start;
 use conductor_engine::PartitionId;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
@@ -84,6 +85,9 @@ pub(super) struct About {
     pub(super) seed: u64,
     pub(super) partition_count: u32,
     pub(super) event_queue: String,
+    /// What every id begins with.
+    pub(super) prefix: String,
+    pub(super) start: Start,
 }
 
 /// A message as the record has it.
@@ -272,6 +276,8 @@ mod tests {
             seed: 7,
             partition_count: 2,
             event_queue: "q".to_owned(),
+            prefix: String::new(),
+            start: Start::nothing(2),
         };
         let rows: Vec<Published> = [Kind::Command, Kind::Repeat(0), Kind::Parked]
             .into_iter()

@@ -56,6 +56,8 @@ pub(super) struct ScriptOptions {
     pub(super) pairs: Vec<PairId>,
     pub(super) poison_permille: u16,
     pub(super) repeat_permille: u16,
+    /// What every id begins with.
+    pub(super) prefix: String,
 }
 
 /// An endless stream of messages.
@@ -89,6 +91,7 @@ impl Script {
             seed: options.seed,
             pairs: options.pairs.clone(),
             partition_count: Some(partition_count),
+            prefix: options.prefix.clone(),
             ..WorkloadOptions::default()
         })?;
         Ok(Self {
@@ -153,13 +156,15 @@ impl Script {
         let partition = pair.partition(self.partition_count);
         let used = self.oracle.knows(partition, used).then_some(used);
         let elsewhere = PartitionId((partition.0 + 1) % self.partition_count.max(2));
+        let name = format!("{}{}", self.options.prefix, self.number);
         let body = spell(&Slip {
             number: self.number,
+            name: &name,
             pair,
             elsewhere,
             used,
         });
-        let message_id = format!("poison-{}", self.number);
+        let message_id = format!("poison-{name}");
         self.decided(partition, body.into(), message_id, Some(slip))
     }
 

@@ -21,20 +21,24 @@ use super::inbox::Inbox;
 use super::oracle::{Oracle, Shape};
 use super::record::{About, Record, RecordError};
 use super::script::{Script, ScriptOptions};
+use super::start::{Start, StartError};
 use crate::client::{Latencies, Store, StoreError, block_on};
 use crate::workload::WorkloadError;
 use board::{Board, Phase};
 use conductor_config::Settings;
 use conductor_engine::{PairId, PartitionId};
 use conductor_io::amqp::{self, AmqpError};
+use conductor_io::keys::command_queue;
 use keep::Keep;
+use lapin::options::QueueDeleteOptions;
+use lapin::types::ShortString;
 use offer::Offer;
 use pace::Pace;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
 use window::Window;
 
@@ -52,7 +56,8 @@ pub struct TrafficOptions {
     pub rate: Option<f64>,
     /// Commands that may be under way: unconfirmed, or not answered yet.
     pub window: usize,
-    /// The pairs, each as likely as any other; every partition should have one.
+    /// The pairs, each as likely as any other; every partition should have one. In a cell that has
+    /// held pairs before, as many above those are taken instead.
     pub pairs: Vec<PairId>,
     /// How many commands to offer; `None` goes on until [`Traffic::finish`].
     pub commands: Option<u64>,
@@ -110,16 +115,18 @@ pub enum TrafficError {
         /// How many there are.
         count: u32,
     },
-    /// The cell is not new.
+    /// The cell is at work.
     #[error(
-        "partition {partition} stands at event {sequence}: traffic needs a cell that has decided \
-         nothing yet, because its oracle begins with empty books"
+        "the cell has {commands} commands and {events} events under way in partition {partition}: traffic \
+         must be the only producer from its beginning on; end the others and wait until it is idle"
     )]
-    NotNew {
+    NotIdle {
         /// The partition.
         partition: PartitionId,
-        /// Its last event.
-        sequence: u64,
+        /// Commands in its queue.
+        commands: u32,
+        /// Events in its stream.
+        events: u64,
     },
     /// What no fault explains was seen.
     #[error("{0}")]
@@ -184,6 +191,8 @@ pub struct Finished {
     pub commands_per_second: f64,
     /// Milliseconds from when a command was due to its reply.
     pub due_to_reply_ms: Latencies,
+    /// What could not be cleared away at the broker.
+    pub left_behind: Option<String>,
     /// The record, for the audit.
     pub record: PathBuf,
 }
@@ -192,6 +201,7 @@ pub struct Finished {
 #[derive(Debug)]
 pub struct Traffic {
     settings: Settings,
+    queue: String,
     record: PathBuf,
     board: Arc<Board>,
     threads: Vec<JoinHandle<anyhow::Result<()>>>,
@@ -200,8 +210,8 @@ pub struct Traffic {
 impl Traffic {
     /// Declares the inbox's queue, begins the record and starts to offer commands.
     ///
-    /// The settings must name every partition of the cell, and the cell must be new: the oracle
-    /// begins with empty books.
+    /// The settings must name every partition of the cell, which must be idle. In a cell that has
+    /// worked before, pairs that it never held are used, above those of the options.
     ///
     /// # Errors
     /// [`TrafficError`] with what to change.
@@ -212,21 +222,29 @@ impl Traffic {
             return Err(TrafficError::Partitions { named, count });
         }
         let preparing = async { Ok(prepare(settings, &options.event_queue).await) };
-        block_on(preparing).unwrap_or_else(|error| Err(system(&error)))?;
+        let start = block_on(preparing).unwrap_or_else(|error| Err(system(&error)))?;
+        let prefix = if start.is_new() {
+            String::new()
+        } else {
+            own_prefix()
+        };
         let script = ScriptOptions {
             seed: options.seed,
-            pairs: options.pairs,
+            pairs: free_pairs(settings, &start, &options.pairs),
+            prefix: prefix.clone(),
             poison_permille: options.poison_permille,
             repeat_permille: options.repeat_permille,
         };
-        let script = Script::new(script, Oracle::new(&Shape::of(settings)), count)?;
+        let script = Script::new(script, Oracle::new(&Shape::of(settings), &start), count)?;
         let about = About {
             seed: options.seed,
             partition_count: count,
             event_queue: options.event_queue.clone(),
+            prefix,
+            start,
         };
         let record = Record::create(&options.record, &about)?;
-        let inbox = Inbox::of(&record)?;
+        let inbox = Inbox::of(&record, &about)?;
         let board = Arc::new(Board::new());
         let (done, finished) = mpsc::channel(DONE_QUEUED);
         let keep = Keep {
@@ -251,6 +269,7 @@ impl Traffic {
         };
         let mut traffic = Self {
             settings: settings.clone(),
+            queue: about.event_queue,
             record: options.record,
             board,
             threads: Vec::new(),
@@ -336,6 +355,12 @@ impl Traffic {
         let settled = settle::settle(&self.settings, &self.board, within);
         self.end()?;
         settled?;
+        // Every event has come, so nothing is lost with it.
+        let forgetting = async { Ok(forget(&self.settings, &self.queue).await?) };
+        let left = block_on(forgetting).err().map(|error| {
+            let queue = &self.queue;
+            format!("the queue {queue} is still there and gathers events; delete it: {error:#}")
+        });
         let progress = self.progress();
         if let Some(violation) = progress.violation {
             return Err(TrafficError::Violation(violation));
@@ -350,6 +375,7 @@ impl Traffic {
             progress,
             seconds,
             due_to_reply_ms,
+            left_behind: left,
             record: self.record.clone(),
         })
     }
@@ -383,25 +409,65 @@ fn system(error: &anyhow::Error) -> TrafficError {
     TrafficError::Failed(format!("{error:#}"))
 }
 
-/// Makes sure that the cell is new, and declares the inbox's queue.
-async fn prepare(settings: &Settings, queue: &str) -> Result<(), TrafficError> {
-    for own in &settings.partitions {
-        let mut store = Store::open(settings, own.id).await?;
-        let cursor = store.cursor().await?;
-        if cursor.command.is_some() {
-            return Err(TrafficError::NotNew {
-                partition: own.id,
-                sequence: cursor.sequence,
-            });
-        }
-    }
+/// What ids of this run begin with in a cell that has others.
+fn own_prefix() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    format!("t{:x}-", now.unwrap_or_default().as_millis())
+}
+
+/// The same pairs, above all that the cell has held and all that are configured; each stays in its
+/// partition.
+fn free_pairs(settings: &Settings, start: &Start, pairs: &[PairId]) -> Vec<PairId> {
+    let configured = settings
+        .pairs
+        .keys()
+        .next_back()
+        .map_or(0, |pair| pair.0 + 1);
+    let above = start.pairs_end().max(configured);
+    let above = above.next_multiple_of(settings.partition_count);
+    pairs.iter().map(|pair| PairId(pair.0 + above)).collect()
+}
+
+/// Makes sure that the cell is idle, declares the inbox's queue, and reads where the cell stands.
+async fn prepare(settings: &Settings, queue: &str) -> Result<Start, TrafficError> {
     let connection = amqp::connect(&settings.broker, "conductor-tester").await?;
-    let declaring = async {
+    let preparing = async {
         let channel = amqp::open_channel(&connection).await?;
+        for own in &settings.partitions {
+            let waiting = amqp::queue_counts(&channel, &command_queue(own.id)).await?;
+            let guards = Store::open(settings, own.id).await?.guards().await?;
+            if waiting.messages > 0 || guards.event_stream > 0 {
+                return Err(TrafficError::NotIdle {
+                    partition: own.id,
+                    commands: waiting.messages,
+                    events: guards.event_stream,
+                });
+            }
+        }
         amqp::declare_events(&channel).await?;
-        amqp::declare_event_queue(&channel, queue, &EVERY_EVENT).await
+        amqp::declare_event_queue(&channel, queue, &EVERY_EVENT).await?;
+        Start::read(settings, &connection)
+            .await
+            .map_err(|error| match error {
+                StartError::Store(error) => TrafficError::Store(error),
+                StartError::Broker(error) => TrafficError::Broker(error),
+            })
     };
-    let declared = declaring.await;
+    let start = preparing.await;
     amqp::close_connection(&connection).await;
-    Ok(declared?)
+    start
+}
+
+/// Deletes the inbox's queue, which would otherwise gather events for ever.
+async fn forget(settings: &Settings, queue: &str) -> Result<(), AmqpError> {
+    let connection = amqp::connect(&settings.broker, "conductor-tester").await?;
+    let deleting = async {
+        let channel = amqp::open_channel(&connection).await?;
+        let name = ShortString::from(queue);
+        let deleting = channel.queue_delete(name, QueueDeleteOptions::default());
+        amqp::within(&format!("queue {queue}"), deleting).await
+    };
+    let deleted = deleting.await;
+    amqp::close_connection(&connection).await;
+    deleted.map(drop)
 }

@@ -9,6 +9,7 @@ use crate::client::Store;
 use crate::tester::oracle::{Decision, Oracle, Shape};
 use crate::tester::record::{Published, Record};
 use crate::tester::script::Kind;
+use crate::tester::start::Start;
 use conductor_engine::{CommandId, OrderId, PartitionId};
 use conductor_io::resp::Reply;
 use conductor_io::wire::Digest;
@@ -62,11 +63,19 @@ pub(super) struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    pub(super) fn new(record: &'a Record, shape: &Shape, results_expire: bool) -> Self {
-        let lanes = (0..shape.partition_count).map(|_| Lane::default());
+    pub(super) fn new(
+        record: &'a Record,
+        shape: &Shape,
+        start: &Start,
+        results_expire: bool,
+    ) -> Self {
+        let lanes = (0..shape.partition_count).map(|partition| Lane {
+            read: start.of(PartitionId(partition)).sequence,
+            ..Lane::default()
+        });
         Self {
             record,
-            oracle: Oracle::new(shape),
+            oracle: Oracle::new(shape, start),
             lanes: lanes.collect(),
             messages: Findings::default(),
             repeats: Findings::default(),

@@ -4,11 +4,13 @@ use super::AuditError;
 use super::findings::Findings;
 use crate::client::{Store, StoreError};
 use crate::tester::oracle::Oracle;
+use crate::tester::start::Standing;
 use conductor_engine::book::RestingOrder;
 use conductor_engine::{Book, Decimal, NaiveBook, PairDecimals, PairId, Side};
 use conductor_io::keys::Keys;
 use conductor_io::resp::Reply;
 use conductor_io::wire::{read_pair, read_record};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -52,6 +54,7 @@ pub(super) async fn standing(
 pub(super) async fn book(
     store: &mut Store,
     oracle: &Oracle,
+    before: &Standing,
     findings: &mut Findings,
 ) -> Result<(), AuditError> {
     let keys = store.keys().clone();
@@ -73,7 +76,8 @@ pub(super) async fn book(
         .await?;
     let members = replies[0].elements().unwrap_or_default();
     let found: BTreeSet<&str> = members.iter().filter_map(Reply::text).collect();
-    let texts: Vec<String> = pairs.iter().map(ToString::to_string).collect();
+    let held = before.pairs.iter().map(u32::to_string);
+    let texts: Vec<String> = pairs.iter().map(ToString::to_string).chain(held).collect();
     let expected: BTreeSet<&str> = texts.iter().map(String::as_str).collect();
     findings.compare(expected == found, || {
         format!(
@@ -176,26 +180,48 @@ async fn records(
     Ok(())
 }
 
-/// How many keys of each kind a partition must have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct KeyCounts {
-    /// `processed-command:`; `None` where they expire.
-    pub(super) results: Option<u64>,
+/// How many keys of each kind a partition has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::tester) struct Found {
+    /// `processed-command:`
+    pub(super) results: u64,
     /// `accepted-order:`
     pub(super) accepted: u64,
     /// `order:`
     pub(super) records: u64,
+    /// One that nobody knows.
+    foreign: Option<String>,
 }
 
-/// Looks at every key of the store: as many as there must be, and none that nobody knows.
+/// Looks at every key of a store: as many as there must be, and none that nobody knows. Results are
+/// not counted where they expire.
 pub(super) async fn keys(
     store: &mut Store,
-    expected: KeyCounts,
+    expected: &Found,
+    results_expire: bool,
     findings: &mut Findings,
 ) -> Result<(), AuditError> {
-    let keys = store.keys().clone();
-    let partition = keys.partition();
-    let mut seen = Seen::new(&keys);
+    let partition = store.keys().partition();
+    let found = count_keys(store).await?;
+    for (what, expected, found) in [
+        ("results", expected.results, found.results),
+        ("used order ids", expected.accepted, found.accepted),
+        ("order records", expected.records, found.records),
+    ] {
+        let counts = !results_expire || what != "results";
+        findings.compare(!counts || expected == found, || {
+            format!("partition {partition} keeps {found} {what}, expected {expected}")
+        });
+    }
+    if let Some(foreign) = found.foreign {
+        findings.differ(|| format!("partition {partition} has a key that nobody knows: {foreign}"));
+    }
+    Ok(())
+}
+
+/// Counts the keys of each kind.
+pub(in crate::tester) async fn count_keys(store: &mut Store) -> Result<Found, StoreError> {
+    let mut seen = Seen::new(store.keys());
     let mut cursor = "0".to_owned();
     loop {
         let replies = store
@@ -209,45 +235,19 @@ pub(super) async fn keys(
             })
             .await?;
         let Some([next, page]) = replies[0].elements() else {
-            return Err(unreadable(store, "SCAN"));
+            return Err(StoreError::Link {
+                partition: store.keys().partition(),
+                error: conductor_io::store::unexpected("SCAN"),
+            });
         };
         for key in page.elements().unwrap_or_default() {
             seen.key(&String::from_utf8_lossy(key.bytes().unwrap_or_default()));
         }
         cursor = next.text().unwrap_or("0").to_owned();
         if cursor == "0" {
-            break;
+            return Ok(seen.found());
         }
     }
-    let count = |kind: &HashSet<u64>| kind.len() as u64;
-    for (what, expected, found) in [
-        ("results", expected.results, count(&seen.results)),
-        (
-            "used order ids",
-            Some(expected.accepted),
-            count(&seen.accepted),
-        ),
-        (
-            "order records",
-            Some(expected.records),
-            count(&seen.records),
-        ),
-    ] {
-        findings.compare(expected.is_none_or(|expected| expected == found), || {
-            format!("partition {partition} keeps {found} {what}, expected {expected:?}")
-        });
-    }
-    if let Some(foreign) = seen.foreign {
-        findings.differ(|| format!("partition {partition} has a key that nobody knows: {foreign}"));
-    }
-    Ok(())
-}
-
-fn unreadable(store: &Store, command: &str) -> AuditError {
-    AuditError::Store(StoreError::Link {
-        partition: store.keys().partition(),
-        error: conductor_io::store::unexpected(command),
-    })
 }
 
 /// The keys that a scan showed, each counted once: a scan may show one twice. Of millions of keys
@@ -278,6 +278,16 @@ impl Seen {
             accepted: HashSet::new(),
             records: HashSet::new(),
             foreign: None,
+        }
+    }
+
+    fn found(self) -> Found {
+        let count = |kind: &HashSet<u64>| kind.len() as u64;
+        Found {
+            results: count(&self.results),
+            accepted: count(&self.accepted),
+            records: count(&self.records),
+            foreign: self.foreign,
         }
     }
 

@@ -1,22 +1,28 @@
 use super::*;
 use crate::tester::record::{About, Record};
+use crate::tester::start::Start;
 use std::path::Path;
 use tempfile::TempDir;
 
-fn record() -> (TempDir, Record) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let about = About {
+fn about() -> About {
+    About {
         seed: 1,
         partition_count: 2,
         event_queue: "q".to_owned(),
-    };
-    let record = Record::create(&folder.path().join("record"), &about).expect("it is made");
+        prefix: String::new(),
+        start: Start::nothing(2),
+    }
+}
+
+fn record() -> (TempDir, Record) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = Record::create(&folder.path().join("record"), &about()).expect("it is made");
     (folder, record)
 }
 
 fn reopened(path: &Path) -> (Record, Inbox) {
-    let (record, _) = Record::open(path).expect("it is there");
-    let inbox = Inbox::of(&record).expect("it reads");
+    let (record, about) = Record::open(path).expect("it is there");
+    let inbox = Inbox::of(&record, &about).expect("it reads");
     (record, inbox)
 }
 
@@ -64,7 +70,7 @@ fn count(record: &Record, table: &str) -> u64 {
 #[test]
 fn an_event_and_what_it_means_are_kept_together() {
     let (_folder, mut record) = record();
-    let mut inbox = Inbox::of(&record).expect("it reads");
+    let mut inbox = Inbox::of(&record, &about()).expect("it reads");
     let closed = event(5, "c", "order.closed.v1", r#"{"orderId":"b"}"#);
     let events = [
         rested(1, "a"),
@@ -98,7 +104,7 @@ fn an_event_and_what_it_means_are_kept_together() {
 #[test]
 fn a_gap_ends_it() {
     let (_folder, mut record) = record();
-    let mut inbox = Inbox::of(&record).expect("it reads");
+    let mut inbox = Inbox::of(&record, &about()).expect("it reads");
     take_all(&mut record, &mut inbox, &[rested(1, "a")]).expect("it is taken");
     let gap = take_all(&mut record, &mut inbox, &[rested(3, "c")]).expect_err("2 is missing");
     assert!(
@@ -118,7 +124,7 @@ fn a_gap_ends_it() {
 #[test]
 fn a_repeat_is_dropped_and_one_with_other_bytes_ends_it() {
     let (_folder, mut record) = record();
-    let mut inbox = Inbox::of(&record).expect("it reads");
+    let mut inbox = Inbox::of(&record, &about()).expect("it reads");
     let events = [rested(1, "a"), dealt(2, "a", "1")];
     take_all(&mut record, &mut inbox, &events).expect("they are taken");
     take_all(&mut record, &mut inbox, &events).expect("they are dropped");
@@ -134,7 +140,7 @@ fn a_repeat_is_dropped_and_one_with_other_bytes_ends_it() {
 #[test]
 fn an_event_id_under_two_sequences_ends_it() {
     let (_folder, mut record) = record();
-    let mut inbox = Inbox::of(&record).expect("it reads");
+    let mut inbox = Inbox::of(&record, &about()).expect("it reads");
     take_all(&mut record, &mut inbox, &[rested(1, "a")]).expect("it is taken");
     let twice = take_all(&mut record, &mut inbox, &[rested(2, "a")]).expect_err("known by id");
     assert!(
@@ -149,7 +155,7 @@ fn an_event_id_under_two_sequences_ends_it() {
 fn a_death_before_or_behind_the_commit_loses_and_doubles_nothing() {
     let (folder, mut record) = record();
     let path = folder.path().join("record");
-    let mut inbox = Inbox::of(&record).expect("it reads");
+    let mut inbox = Inbox::of(&record, &about()).expect("it reads");
     take_all(&mut record, &mut inbox, &[rested(1, "a")]).expect("it is taken");
     {
         let transaction = record.begin().expect("it begins");
