@@ -14,8 +14,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// So many lines of each log are told; all of them are kept.
+/// So many lines of each log are told, of so many that are read; all of them are kept.
 const LOG_LINES: usize = 12;
+const LOG_LINES_READ: usize = 200;
+/// What the traffic brings about all the time, and what explains nothing.
+const EXPECTED: &str = "is no command and is parked";
 /// So many faults before the failure are told.
 const FAULTS: usize = 5;
 
@@ -58,8 +61,10 @@ impl Failure {
         };
         for process in site.processes().iter().filter(|it| told(it)) {
             story.push(format!("the log of {} ends:", process.name()));
-            let tail = process.log_tail(LOG_LINES);
-            story.extend(tail.lines().map(|line| format!("  {line}")));
+            let tail = process.log_tail(LOG_LINES_READ);
+            let mut lines: Vec<&str> = tail.lines().filter(|it| !it.contains(EXPECTED)).collect();
+            lines.drain(..lines.len().saturating_sub(LOG_LINES));
+            story.extend(lines.iter().map(|line| format!("  {line}")));
         }
         Self {
             what,
