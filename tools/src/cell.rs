@@ -165,6 +165,29 @@ mod tests {
     }
 
     #[test]
+    fn a_negative_price_is_told_what_a_price_is() {
+        let place = ["place", "--pair", "1", "--side", "bid"];
+        let amend = ["amend", "o-1", "--pair", "1", "--volume", "1"];
+        let prices = [["--price", "-1"], ["--price", "-0.5"]];
+        for (words, price) in [(&place[..], prices[0]), (&amend[..], prices[1])] {
+            let line = ["cell"].iter().chain(words).chain(&price);
+            let refused = CommandLine::try_parse_from(line.chain(&["--wait-ms", "1"]));
+            let told = refused.expect_err("no price is negative").to_string();
+            assert!(told.contains("is not a plain decimal"), "{told}");
+        }
+    }
+
+    #[test]
+    fn every_way_to_look_at_what_is_parked_shows_an_example() {
+        let mut line = CommandLine::command();
+        let parked = line.find_subcommand_mut("parked").expect("it is there");
+        for command in parked.get_subcommands_mut() {
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("  cell parked "), "{help}");
+        }
+    }
+
+    #[test]
     fn every_command_shows_an_example() {
         for command in CommandLine::command().get_subcommands_mut() {
             let help = command.render_long_help().to_string();
