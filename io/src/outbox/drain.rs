@@ -9,7 +9,7 @@ use super::line::{Line, OpenLine};
 use super::packet::{self, Done, Packet};
 use super::plan::{Plan, StoreError, StoreLink};
 use super::report::{Report, locked};
-use super::store::Read;
+use super::store::{Hold, Read};
 use crate::amqp::{AmqpError, PublishError};
 use conductor_engine::limits::OUTBOX_BACKOFF_MS_MAX;
 use conductor_engine::outbox::{Action, Batch, Input, Note, Outbox, Settings};
@@ -316,12 +316,12 @@ impl Drain {
                 self.seen = true;
                 self.machine.input(Input::StoreConnected);
             }
-            Done::Lease(taken) => self.machine.input(Input::Lease(taken)),
+            Done::Lease(hold) => self.lease_answered(hold),
             Done::Released => {}
             Done::Read(read) => self.read_answered(read),
             Done::Confirmed(confirmed) => self.machine.input(Input::Confirmed(confirmed)),
-            Done::AwaitedDisks(held, confirmed) => {
-                self.machine.input(Input::Lease(held));
+            Done::AwaitedDisks(hold, confirmed) => {
+                self.lease_answered(hold);
                 self.machine.input(Input::Confirmed(confirmed));
             }
             Done::Awaited => self.machine.input(Input::Awaited),
@@ -330,8 +330,22 @@ impl Drain {
         }
     }
 
+    fn lease_answered(&mut self, hold: Hold) {
+        self.follow(hold);
+        self.machine.input(Input::Lease(hold.is_ours()));
+    }
+
+    /// What this worker published last says nothing of what comes next where another one may have
+    /// published in between.
+    fn follow(&mut self, hold: Hold) {
+        if hold != Hold::Kept {
+            self.sequences.forget();
+        }
+    }
+
     /// Tells what was read, then takes the replies of the wait that was sent behind it.
     fn read_answered(&mut self, read: Read) {
+        self.follow(read.lease);
         for gap in self.sequences.look(&read.entries) {
             locked(&self.report).sequence_gaps += 1;
             error!(
@@ -351,7 +365,7 @@ impl Drain {
         }
         self.machine.input(Input::Read(Batch {
             entries: self.batch.iter().map(StreamEntry::for_machine).collect(),
-            lease_held: read.lease_held,
+            lease_held: read.lease.is_ours(),
             stream_length: read.stream_length,
         }));
     }

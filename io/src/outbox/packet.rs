@@ -2,7 +2,7 @@
 
 use super::entry::StreamEntry;
 use super::plan::{Outcome, Plan, StoreError, StoreLink, Wait, connect};
-use super::store::{self, Read};
+use super::store::{self, Hold, Read};
 use conductor_engine::outbox::Action;
 use conductor_engine::partition::Confirmed;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ pub(super) type Packet = Outcome<(StoreLink, Done)>;
 pub(super) enum Done {
     /// It is connected and the right one.
     Connected,
-    /// Whether the lease is ours.
-    Lease(bool),
+    /// Whose the lease is.
+    Lease(Hold),
     /// The lease is given up.
     Released,
     /// What a read brought; the replies of its wait for disks are still to come.
     Read(Read),
     /// What that wait brought.
     Confirmed(Confirmed),
-    /// Whether the lease is still ours, and what a further wait brought.
-    AwaitedDisks(bool, Confirmed),
+    /// Whose the lease is by now, and what a further wait brought.
+    AwaitedDisks(Hold, Confirmed),
     /// There may be events.
     Awaited,
     /// The dead letters are there.

@@ -22,24 +22,42 @@ const RELEASE_WITHIN: Duration = Duration::from_secs(1);
 const LEASE: &str = "local holder = redis.call('GET', KEYS[1]) \
     if holder == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1 end \
     if holder then return 0 end \
-    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1";
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 2";
 /// Gives the lease up, unless another worker has it.
 const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
     return redis.call('DEL', KEYS[1]) end return 0";
+
+/// Whose the lease is, after it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hold {
+    /// Another worker's.
+    Another,
+    /// Ours, as it was.
+    Kept,
+    /// Ours, and it was nobody's before: another worker may have had it in between.
+    Taken,
+}
+
+impl Hold {
+    /// Whether it is ours now.
+    pub(super) const fn is_ours(self) -> bool {
+        !matches!(self, Hold::Another)
+    }
+}
 
 /// What one read brought.
 #[derive(Debug)]
 pub(super) struct Read {
     /// Entries from the head.
     pub(super) entries: Vec<StreamEntry>,
-    /// Whether the lease is ours and renewed.
-    pub(super) lease_held: bool,
+    /// Whose the lease is.
+    pub(super) lease: Hold,
     /// Entries in the stream.
     pub(super) stream_length: u64,
 }
 
-/// Takes the lease; whether it is ours now.
-pub(super) async fn take_lease(link: &mut StoreLink, plan: &Plan) -> Outcome<bool> {
+/// Takes the lease, or renews it.
+pub(super) async fn take_lease(link: &mut StoreLink, plan: &Plan) -> Outcome<Hold> {
     let replies = ask(link, ANSWER_WITHIN, |packer| lease(packer, plan)).await?;
     held(&replies[0])
 }
@@ -108,7 +126,7 @@ pub(super) async fn read(
     }
     accepted(&rest)?;
     let length = rest.pop().and_then(|reply| reply.integer());
-    let lease_held = held(&rest.pop().unwrap_or(Reply::Nil))?;
+    let lease = held(&rest.pop().unwrap_or(Reply::Nil))?;
     let entries = match rest.pop() {
         Some(Reply::Array(entries)) => entries.into_iter().map(StreamEntry::read).collect(),
         None => Some(Vec::new()),
@@ -120,7 +138,7 @@ pub(super) async fn read(
     ) {
         (Some(entries), Some(stream_length)) => Ok(Read {
             entries,
-            lease_held,
+            lease,
             stream_length,
         }),
         _ => Err(odd("the event stream cannot be read")),
@@ -138,7 +156,7 @@ pub(super) async fn await_disks(
     link: &mut StoreLink,
     plan: &Plan,
     wait: Wait,
-) -> Outcome<(bool, Confirmed)> {
+) -> Outcome<(Hold, Confirmed)> {
     let replies = ask(link, wait.limit(), |packer| {
         lease(packer, plan);
         waits::pack(packer, wait.replicas, wait.timeout);
@@ -276,11 +294,12 @@ fn executed(replies: &[Reply]) -> Outcome<()> {
     }
 }
 
-fn held(reply: &Reply) -> Outcome<bool> {
+fn held(reply: &Reply) -> Outcome<Hold> {
     accepted(std::slice::from_ref(reply))?;
     match reply.integer() {
-        Some(1) => Ok(true),
-        Some(0) => Ok(false),
+        Some(0) => Ok(Hold::Another),
+        Some(1) => Ok(Hold::Kept),
+        Some(2) => Ok(Hold::Taken),
         _ => Err(odd("the lease cannot be read")),
     }
 }
