@@ -9,6 +9,8 @@ use crate::units::Price;
 
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
+/// Slots that are made at once at least.
+const SLOTS_MIN: usize = 64;
 
 /// An order in its place: two cache lines.
 #[derive(Clone, Debug)]
@@ -73,7 +75,19 @@ impl Slab {
     pub(super) fn put(&mut self, slot: Slot) {
         match self.free_slots.pop() {
             Some(free) => self.slots[free as usize] = slot,
-            None => self.slots.push(slot),
+            None => {
+                self.make_room();
+                self.slots.push(slot);
+            }
+        }
+    }
+
+    /// Slots are large, so they grow by an eighth and not by doubling: a book is never paid for
+    /// twice, and once it has the market's size it does not grow at all.
+    fn make_room(&mut self) {
+        let length = self.slots.len();
+        if length == self.slots.capacity() {
+            self.slots.reserve_exact(length / 8 + SLOTS_MIN);
         }
     }
 
