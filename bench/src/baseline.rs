@@ -16,7 +16,7 @@ use crate::bed::Bed;
 use crate::commit::Wait;
 use crate::figures::{Rates, rate};
 use crate::record::{Keep, Run, table, value};
-use crate::session::{Session, System};
+use crate::session::{Plan, Session, System};
 use anyhow::Context;
 use conductor::At;
 use conductor_tools::client::block_on;
@@ -69,7 +69,12 @@ pub(crate) fn run(arguments: &Arguments, keep: &Keep) -> anyhow::Result<()> {
         false => System::Baseline,
     };
     block_on(async {
-        let mut session = Session::start(system, arguments.replicas, arguments.seed).await?;
+        let plan = Plan {
+            replicas: arguments.replicas,
+            seed: arguments.seed,
+            commands: arguments.commands * arguments.runs as usize,
+        };
+        let mut session = Session::start(system, plan).await?;
         let mut rates = Vec::new();
         for _ in 0..arguments.runs {
             let measured = session.run(arguments.commands, arguments.window).await?;

@@ -4,6 +4,7 @@ use conductor_config::{Environment, Settings, Sources, keys};
 use conductor_tools::client::set_up;
 use conductor_tools::testbed::{CellServers, Layout};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The queue that receives every event.
@@ -17,13 +18,13 @@ pub(crate) const END_WITHIN: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub(crate) struct Bed {
     pub(crate) settings: Settings,
-    pub(crate) servers: CellServers,
+    pub(crate) servers: Arc<CellServers>,
 }
 
 impl Bed {
     /// Starts them, writes the records that no conductor may write, and declares the queues.
     pub(crate) async fn start(layout: &Layout) -> anyhow::Result<Self> {
-        let servers = CellServers::start(layout)?;
+        let servers = Arc::new(CellServers::start(layout)?);
         let listed: Vec<String> = (0..layout.partitions).map(|it| it.to_string()).collect();
         let partitions = (keys::PARTITIONS.environment(), listed.join(","));
         let environment: Environment = [partitions].into_iter().collect();

@@ -6,9 +6,13 @@
 //! the steps is of the time that the conductor's own histograms count, in which a group's steps
 //! count for each of its commands.
 
-use crate::figures::{Rates, rate, ratio};
+mod open;
+
+pub(crate) use open::{Offered, OpenLoop};
+
+use crate::figures::{Rates, Times, rate, ratio};
 use crate::record::{Keep, Run, table, value};
-use crate::session::{Measured, Session, System};
+use crate::session::{Measured, Plan, Session, System};
 use conductor_tools::client::block_on;
 use serde::Serialize;
 use serde_json::json;
@@ -31,15 +35,107 @@ pub(crate) struct Arguments {
     /// What else runs, in turn with the conductor
     #[arg(long, value_enum, value_delimiter = ',')]
     against: Vec<System>,
-    /// Commands of the others in each run
+    /// The same traffic beside it, moved by a process that decides nothing
+    #[arg(long)]
+    bare: bool,
+    /// Commands of a baseline in each run
     #[arg(long, default_value_t = 1_000)]
     others_commands: usize,
+    /// An open loop afterwards: this percentage of the conductor's full speed is offered
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=200))]
+    open: Option<u32>,
+    /// How long the open loop lasts
+    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    open_seconds: u32,
+    /// Rewrites of the primary's file during the open loop
+    #[arg(long, default_value_t = 2)]
+    rewrites: u32,
     /// Replicas whose disks are waited for; none means the policy memory
     #[arg(long, default_value_t = 1)]
     replicas: usize,
     /// Seed of the workload
     #[arg(long, default_value_t = 1)]
     seed: u64,
+}
+
+impl Arguments {
+    const fn count(&self, system: System) -> usize {
+        match system {
+            System::Conductor | System::Bare => self.commands,
+            System::Baseline | System::BaselineMended => self.others_commands,
+        }
+    }
+
+    /// The open loop, where it was asked for, at a share of what the runs reached.
+    async fn offer(
+        &self,
+        session: &mut Session,
+        runs: &[Measured],
+        keep: &Keep,
+    ) -> anyhow::Result<Option<Open>> {
+        let Some(percent) = self.open else {
+            return Ok(None);
+        };
+        let full = Rates::of(
+            runs.iter()
+                .map(|run| rate(run.commands, run.elapsed))
+                .collect(),
+        );
+        let per_second = (full.median * u64::from(percent) / 100).max(1);
+        let count = usize::try_from(per_second * u64::from(self.open_seconds))?;
+        let offered = session
+            .offer(count, per_second as f64, self.rewrites)
+            .await?;
+        let (Offered { times, slow }, rewritten) = offered;
+        keep.histogram("path-open", &times)?;
+        Ok(Some(Open {
+            commands_per_second: per_second,
+            times: Times::of(&times),
+            slow: slow
+                .iter()
+                .map(|(at, took)| (at.as_secs_f64(), took.as_secs_f64()))
+                .collect(),
+            rewritten: rewritten
+                .iter()
+                .map(std::time::Duration::as_secs_f64)
+                .collect(),
+        }))
+    }
+}
+
+/// What the open loop came to.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Open {
+    commands_per_second: u64,
+    /// From when a command was due to its reply.
+    times: Times,
+    /// Commands over 250 ms: when they were due, and how long they took, in seconds.
+    slow: Vec<(f64, f64)>,
+    /// When the primary's file was rewritten, in seconds.
+    rewritten: Vec<f64>,
+}
+
+impl Open {
+    fn print(&self) {
+        let [p50, p90, p99, p999, longest] = self.times.cells();
+        println!(
+            "open loop at {} commands a second, from due to reply: p50 {p50} us, p90 {p90}, p99 {p99}, \
+             p99.9 {p999}, longest {longest}; {} of {} over 250 ms",
+            self.commands_per_second,
+            self.slow.len(),
+            self.times.count
+        );
+        let at: Vec<String> = self
+            .rewritten
+            .iter()
+            .map(|at| format!("{at:.1} s"))
+            .collect();
+        println!("  the primary's file was rewritten at {}", at.join(", "));
+        for (at, took) in self.slow.iter().take(20) {
+            println!("  due at {at:.3} s: {:.0} ms", took * 1_000.0);
+        }
+    }
 }
 
 /// What one system came to.
@@ -65,26 +161,30 @@ pub(crate) fn run(arguments: &Arguments, keep: &Keep) -> anyhow::Result<()> {
 
 async fn measure(arguments: &Arguments, keep: &Keep) -> anyhow::Result<()> {
     let mut systems = vec![System::Conductor];
+    systems.extend(arguments.bare.then_some(System::Bare));
+    let named = arguments.against.iter().copied();
     systems.extend(
-        arguments
-            .against
-            .iter()
-            .filter(|it| **it != System::Conductor),
+        named.filter(|it| *it != System::Conductor && !(arguments.bare && *it == System::Bare)),
     );
     let mut sessions = Vec::new();
     for system in systems {
-        let session = Session::start(system, arguments.replicas, arguments.seed).await?;
-        sessions.push((session, Vec::new()));
+        let plan = Plan {
+            replicas: arguments.replicas,
+            seed: arguments.seed,
+            commands: arguments.count(system) * arguments.runs as usize,
+        };
+        sessions.push((Session::start(system, plan).await?, Vec::new()));
     }
     for _ in 0..arguments.runs {
         for (session, runs) in &mut sessions {
-            let count = match session.system {
-                System::Conductor => arguments.commands,
-                System::Baseline | System::BaselineMended => arguments.others_commands,
-            };
+            let count = arguments.count(session.system);
             runs.push(session.run(count, arguments.window).await?);
         }
     }
+    let open = match sessions.first_mut() {
+        Some((session, runs)) => arguments.offer(session, runs, keep).await?,
+        None => None,
+    };
     let (mut rows, mut versions) = (Vec::new(), json!(null));
     for (session, runs) in sessions {
         versions = session.versions()?;
@@ -92,6 +192,9 @@ async fn measure(arguments: &Arguments, keep: &Keep) -> anyhow::Result<()> {
         rows.push(Row::of(system, session.end().await?, &runs));
     }
     print(&rows);
+    if let Some(open) = &open {
+        open.print();
+    }
     keep.run(&Run {
         boundary: "path",
         settings: json!({
@@ -100,7 +203,7 @@ async fn measure(arguments: &Arguments, keep: &Keep) -> anyhow::Result<()> {
             "seed": arguments.seed,
         }),
         servers: versions,
-        figures: value(&rows),
+        figures: json!({ "systems": value(&rows), "open": value(&open) }),
     })
 }
 
@@ -207,6 +310,10 @@ fn print(rows: &[Row]) {
     }
     if let Some((ours, others)) = rows.split_first() {
         for other in others {
+            if other.system == System::Bare {
+                against_bare(ours, other);
+                continue;
+            }
             let times = ratio(
                 ours.commands_per_second.median,
                 other.commands_per_second.median,
@@ -217,4 +324,22 @@ fn print(rows: &[Row]) {
             );
         }
     }
+}
+
+fn against_bare(ours: &Row, bare: &Row) {
+    let share = 100.0
+        * ratio(
+            ours.commands_per_second.median,
+            bare.commands_per_second.median,
+        );
+    let used = |row: &Row| {
+        row.cpu_seconds
+            .get("conductor")
+            .copied()
+            .unwrap_or_default()
+    };
+    let times = used(ours) / used(bare).max(f64::EPSILON);
+    println!(
+        "the conductor reaches {share:.0} % of the bare traffic, with {times:.2} times its processor time"
+    );
 }

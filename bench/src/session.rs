@@ -5,18 +5,20 @@
 //! decided here by the engine alone, and every reply, every event and the book at the end are
 //! compared with that; a speed is asked for only after [`Session::end`] has found them equal.
 
+use crate::bare;
 use crate::baseline::Articles;
 use crate::bed::{Bed, END_WITHIN, EVENT_QUEUE, READY_WITHIN};
 use crate::connection::Connection;
 use crate::cpu;
+use crate::path::{Offered, OpenLoop};
 use anyhow::{Context, ensure};
-use conductor_engine::{Decimal, PairId, PartitionId, Side};
+use conductor_engine::{Command, Decimal, PairId, PartitionId, Side};
 use conductor_io::keys::{Keys, field};
 use conductor_tools::client::{Producer, ProducerOptions, Summary};
 use conductor_tools::consumer::{Beginning, EventConsumer};
 use conductor_tools::expectation::{Expectation, ExpectedLoad};
 use conductor_tools::replay::{BookView, OrderView, PairView, QueueView};
-use conductor_tools::testbed::{Instance, Layout, Process};
+use conductor_tools::testbed::{Instance, Layout, Process, Valkey};
 use conductor_tools::workload::{Workload, WorkloadOptions};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -37,6 +39,8 @@ pub(crate) enum System {
     Baseline,
     /// The articles' loop with its one-second stall mended.
     BaselineMended,
+    /// The same traffic, moved by a process that decides nothing.
+    Bare,
 }
 
 impl System {
@@ -45,6 +49,7 @@ impl System {
             System::Conductor => "conductor",
             System::Baseline => "baseline, as the articles have it",
             System::BaselineMended => "baseline, stall mended",
+            System::Bare => "bare traffic",
         }
     }
 }
@@ -55,6 +60,21 @@ enum Running {
         outbox: Box<Instance>,
     },
     Articles(Articles),
+    Bare {
+        conductor: Box<Process>,
+        outbox: Box<Instance>,
+    },
+}
+
+/// What a session is to run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// Replicas whose disks are waited for; none means the policy memory.
+    pub(crate) replicas: usize,
+    /// Seed of the workload.
+    pub(crate) seed: u64,
+    /// Commands that it will be sent in all.
+    pub(crate) commands: usize,
 }
 
 /// One system with servers of its own.
@@ -85,35 +105,44 @@ pub(crate) struct Measured {
 
 impl Session {
     /// Starts everything.
-    pub(crate) async fn start(system: System, replicas: usize, seed: u64) -> anyhow::Result<Self> {
+    pub(crate) async fn start(system: System, plan: Plan) -> anyhow::Result<Self> {
         let bed = Bed::start(&Layout {
-            replicas,
+            replicas: plan.replicas,
             ..Layout::default()
         })
         .await?;
+        let workload = || {
+            Workload::new(WorkloadOptions {
+                seed: plan.seed,
+                ..WorkloadOptions::default()
+            })
+        };
         let running = match system {
             System::Conductor => {
                 let conductor = Box::new(bed.servers.conductor("conductor", &[0], &[])?);
-                let outbox = Box::new(bed.servers.outbox("outbox", &[0], &[])?);
+                let outbox = outbox(&bed)?;
                 conductor.wait_ready(READY_WITHIN)?;
-                outbox.wait_ready(READY_WITHIN)?;
                 Running::Conductor { conductor, outbox }
             }
+            System::Bare => Running::Bare {
+                conductor: Box::new(bare::start(
+                    &bed,
+                    plan.replicas,
+                    workload()?.take(plan.commands).map(to_the_only_partition),
+                )?),
+                outbox: outbox(&bed)?,
+            },
             System::Baseline | System::BaselineMended => {
                 let mended = system == System::BaselineMended;
-                Running::Articles(Articles::start(&bed, replicas, mended)?)
+                Running::Articles(Articles::start(&bed, plan.replicas, mended)?)
             }
-        };
-        let options = WorkloadOptions {
-            seed,
-            ..WorkloadOptions::default()
         };
         let broker = &bed.settings.broker;
         Ok(Self {
             system,
             running,
             expectation: Expectation::new(1),
-            workload: Workload::new(options)?,
+            workload: workload()?,
             consumer: EventConsumer::attach(broker, EVENT_QUEUE, Beginning::First).await?,
             producer: Producer::connect(broker, "conductor-bench").await?,
             sent: 0,
@@ -172,6 +201,54 @@ impl Session {
         })
     }
 
+    /// Sends the next commands of the workload at a rate, each when it is due. The primary's file
+    /// is rewritten so many times meanwhile, at even distances.
+    pub(crate) async fn offer(
+        &mut self,
+        count: usize,
+        per_second: f64,
+        rewrites: u32,
+    ) -> anyhow::Result<(Offered, Vec<Duration>)> {
+        let (expectation, mut store) = (self.expectation.clone(), self.store()?);
+        let commands = self.workload.by_ref().take(count);
+        let mut load = ExpectedLoad::new(commands, expectation.clone(), |_| {});
+        let mut sender = OpenLoop::connect(&self.bed.settings.broker).await?;
+        let began = Instant::now();
+        let length = Duration::from_secs_f64(count as f64 / per_second);
+        let mut rewritten = Vec::new();
+        let mut offered = None;
+        {
+            let sending = sender.offer(&mut load, per_second);
+            tokio::pin!(sending);
+            while offered.is_none() || expectation.events_due() > 0 {
+                let number = u32::try_from(rewritten.len())?;
+                let next = began + length * (number + 1) / (rewrites + 1);
+                tokio::select! {
+                    done = &mut sending, if offered.is_none() => offered = Some(done?),
+                    arrived = self.consumer.next() => expectation.arrived(&arrived?),
+                    () = tokio::time::sleep_until(next.into()), if number < rewrites => {
+                        store.ask(&["BGREWRITEAOF"])?;
+                        rewritten.push(began.elapsed());
+                    }
+                    () = tokio::time::sleep(EVENTS_WITHIN), if offered.is_some() => break,
+                }
+            }
+        }
+        sender.close().await;
+        self.sent += count as u64;
+        let offered = offered.context("the loop ends behind it")?;
+        ensure!(
+            expectation.events_due() == 0,
+            "{} events did not come: there is no time to print",
+            expectation.events_due()
+        );
+        Ok((offered, rewritten))
+    }
+
+    fn store(&self) -> anyhow::Result<Connection> {
+        Connection::open(&crate::stores::at(&self.bed.servers.store(0).primary))
+    }
+
     pub(crate) fn versions(&self) -> anyhow::Result<Value> {
         self.bed.versions()
     }
@@ -194,7 +271,7 @@ impl Session {
             arrived == expected,
             "{name}: the digests of the events differ"
         );
-        let stored = stored_book(&self.bed)?;
+        let stored = stored_book(&self.bed.servers.store(0).primary, 0)?;
         let view = self.expectation.replay(|replay| replay.view());
         ensure!(
             stored == view,
@@ -208,6 +285,10 @@ impl Session {
                 outbox.terminate(END_WITHIN)?;
             }
             Running::Articles(articles) => articles.stop()?,
+            Running::Bare { conductor, outbox } => {
+                conductor.kill()?;
+                outbox.terminate(END_WITHIN)?;
+            }
         }
         Ok(arrived.into_iter().next().unwrap_or_default())
     }
@@ -219,9 +300,16 @@ impl Session {
         let mut add = |name: &str, process: &Process| {
             all.push((name.to_owned(), cpu::seconds(process.pid())));
         };
-        if let Running::Conductor { conductor, outbox } = &self.running {
-            add("conductor", conductor.process());
-            add("outbox", outbox.process());
+        match &self.running {
+            Running::Conductor { conductor, outbox } => {
+                add("conductor", conductor.process());
+                add("outbox", outbox.process());
+            }
+            Running::Bare { conductor, outbox } => {
+                add("conductor", conductor);
+                add("outbox", outbox.process());
+            }
+            Running::Articles(_) => {}
         }
         add("store", store.primary.process());
         for replica in &store.replicas {
@@ -251,10 +339,22 @@ impl Session {
     }
 }
 
-/// The book as the store holds it.
-fn stored_book(bed: &Bed) -> anyhow::Result<BookView> {
-    let mut store = Connection::open(&crate::stores::at(&bed.servers.store(0).primary))?;
-    let keys = Keys::new(PartitionId(0));
+fn outbox(bed: &Bed) -> anyhow::Result<Box<Instance>> {
+    let outbox = bed.servers.outbox("outbox", &[0], &[])?;
+    outbox.wait_ready(READY_WITHIN)?;
+    Ok(Box::new(outbox))
+}
+
+/// A command as the producer sends it.
+fn to_the_only_partition(mut command: Command) -> Command {
+    command.partition = Some(PartitionId(0));
+    command
+}
+
+/// The book as the store of a partition holds it.
+pub(crate) fn stored_book(primary: &Valkey, partition: u32) -> anyhow::Result<BookView> {
+    let mut store = Connection::open(&crate::stores::at(primary))?;
+    let keys = Keys::new(PartitionId(partition));
     let pairs = store.ask(&["SMEMBERS", keys.pairs()])?;
     let pairs = pairs.elements().unwrap_or_default().iter();
     let numbers = pairs.filter_map(|pair| pair.text()?.parse().ok().map(PairId));
