@@ -137,7 +137,7 @@ impl CellServers {
                 group.primary.wait_durable(replicas, READY_WITHIN)?;
             }
         }
-        brokers.wait_members(READY_WITHIN)?;
+        brokers.wait_formed(READY_WITHIN)?;
         folder.secret_file("store-password", &users.conductor)?;
         let settings = PathBuf::new();
         let mut cell = Self {
