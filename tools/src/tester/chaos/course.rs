@@ -94,7 +94,7 @@ impl<'a> Course<'a> {
             .iter()
             .map(|it| it.planned.kind.facts().part)
             .collect();
-        wait_whole(self.site, &parts, WHOLE_WITHIN)?;
+        let started_again = wait_whole(self.site, &parts, WHOLE_WITHIN)?;
         self.answers(ANSWERS)?;
         let (silence, whole) = (self.traffic.longest_silence(began), began.elapsed());
         let companion = (struck.len() > 1).then(|| struck.iter().map(|it| it.planned.number));
@@ -105,6 +105,7 @@ impl<'a> Course<'a> {
                 kind: fault.planned.kind,
                 target: fault.target.clone(),
                 planned: fault.planned.hold.to_string(),
+                started_again: started_again.clone(),
                 at_seconds: began.duration_since(self.began).as_secs_f64(),
                 held_ms: milliseconds(fault.held.unwrap_or_default()),
                 silence_ms: milliseconds(silence),

@@ -30,6 +30,8 @@ pub struct Outcome {
     pub failed_over: bool,
     /// The faults that struck together with it.
     pub overlapping: Vec<u64>,
+    /// Nodes of the broker that hung in their start afterwards and were started once more.
+    pub started_again: Vec<String>,
 }
 
 impl Outcome {
@@ -65,6 +67,9 @@ impl fmt::Display for Outcome {
         }
         for other in &self.overlapping {
             write!(out, " · together with {other}")?;
+        }
+        for node in &self.started_again {
+            write!(out, " · {node} hung in its start and was started once more")?;
         }
         Ok(())
     }
@@ -180,6 +185,7 @@ mod tests {
             whole_ms: silence_ms + 1,
             failed_over: false,
             overlapping: Vec::new(),
+            started_again: Vec::new(),
         }
     }
 

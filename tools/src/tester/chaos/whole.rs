@@ -16,17 +16,31 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long one look at the stores, or at the broker's queues, goes on before the processes are
 /// looked at again.
 const STEP: Duration = Duration::from_secs(3);
+/// A node of the broker that lets nobody in for so long after a fault is taken to hang in its start
+/// and is started once more, as whoever watches over real nodes would do: RabbitMQ 3.10 can hang
+/// for good when it starts while its peers are still noticing that it was gone.
+const NODE_STARTS_WITHIN: Duration = Duration::from_secs(45);
 
-/// Waits until the site is whole after faults of these parts.
+/// Waits until the site is whole after faults of these parts; gives the nodes of the broker that
+/// hung in their start and were started once more.
 ///
 /// # Errors
 /// What is missing still, once the time is over; at once where a process has ended by itself.
-pub(super) fn wait_whole(site: &Site, parts: &[Part], within: Duration) -> anyhow::Result<()> {
+pub(super) fn wait_whole(
+    site: &Site,
+    parts: &[Part],
+    within: Duration,
+) -> anyhow::Result<Vec<String>> {
     let begin = Instant::now();
+    let mut started_again = Vec::new();
     loop {
         let Err(missing) = look(site, parts) else {
-            return Ok(());
+            return Ok(started_again);
         };
+        let hung = parts.contains(&Part::Broker) && begin.elapsed() > NODE_STARTS_WITHIN;
+        if hung && started_again.is_empty() {
+            started_again = start_hung_nodes(site)?;
+        }
         if let Some(ended) = site.ended() {
             anyhow::bail!(ended);
         }
@@ -37,6 +51,18 @@ pub(super) fn wait_whole(site: &Site, parts: &[Part], within: Duration) -> anyho
         );
         std::thread::sleep(LOOK_EVERY);
     }
+}
+
+/// Starts every node of the broker that lets nobody in; gives their names.
+fn start_hung_nodes(site: &Site) -> anyhow::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for node in site.servers().brokers().nodes() {
+        if node.log_in(node.user(), node.password()).is_err() {
+            node.begin_restart()?;
+            names.push(node.process().name().to_owned());
+        }
+    }
+    Ok(names)
 }
 
 /// One look at everything, what is cheap to see first.
