@@ -66,6 +66,11 @@ fn a_server_that_was_started_as_docker_does_has_every_transaction() {
             let address = format!("redis://conductor:secret@{}", port.address());
             redis::Client::open(address)
                 .and_then(|client| client.get_connection_with_timeout(SOON))
+                .and_then(|mut connection| {
+                    // It lets a client in while it still loads, and answers nothing but that.
+                    redis::cmd("GET").arg("matching:a").exec(&mut connection)?;
+                    Ok(connection)
+                })
                 .map_err(|error| error.to_string())
         })
     };

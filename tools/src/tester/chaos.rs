@@ -2,7 +2,7 @@
 //!
 //! The schedule is a pure function of the seed ([`schedule`]), a kind of fault is a row of one table
 //! ([`kind`]), the site is a whole cell with two conductors and two outboxes ([`site`]). A run
-//! strikes, undoes, waits until the site is whole and acknowledges, and goes on ([`course`]); what it
+//! strikes, undoes, waits until the site is whole and acknowledges, and goes on (`course`); what it
 //! measures is how long the cell did not acknowledge. It ends with the audit, which must be clean.
 
 mod args;

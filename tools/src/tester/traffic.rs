@@ -1,10 +1,10 @@
 //! Traffic: a seeded workload into a cell, and everything that comes of it into a record.
 //!
-//! Two threads do it, so that whoever causes faults only has to ask how it goes: [`offer`] publishes
-//! and hears the answers, [`keep`] reads the events and writes the record. Neither ends for a fault of
+//! Two threads do it, so that whoever causes faults only has to ask how it goes: `offer` publishes
+//! and hears the answers, `keep` reads the events and writes the record. Neither ends for a fault of
 //! the cell or of the broker, however long it lasts; both end for a violation, which is anything that
 //! no fault explains: an answer that is not the oracle's, a gap in the events, a store that went back.
-//! The oracle decides each message as it is published; [`offer`] has the argument why it may.
+//! The oracle decides each message as it is published; `offer` has the argument why it may.
 //!
 //! Memory is level: what is under way is bounded by the window, and what is done is in the record.
 
