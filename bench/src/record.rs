@@ -1,8 +1,9 @@
 //! What a run leaves behind: a table for people, and a file that says on what and with what it was
 //! measured, so that somebody else can repeat it.
 
+pub(crate) use conductor_tools::cell::table::table;
+
 use anyhow::Context;
-use comfy_table::{Table, presets};
 use conductor_io::admin::hgrm;
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -113,17 +114,4 @@ fn versions(servers: &Value) -> Value {
         "build": if cfg!(debug_assertions) { "debug" } else { "release" },
         "servers": servers,
     })
-}
-
-/// Prints a table for people.
-pub(crate) fn table<const N: usize>(
-    head: [&str; N],
-    rows: impl IntoIterator<Item = [String; N]>,
-) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(presets::UTF8_FULL_CONDENSED)
-        .set_header(head);
-    table.add_rows(rows);
-    table
 }

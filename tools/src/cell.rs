@@ -26,7 +26,7 @@ mod resume;
 mod send;
 mod sim;
 mod status;
-mod table;
+pub mod table;
 mod up;
 mod workload;
 

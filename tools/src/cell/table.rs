@@ -3,7 +3,7 @@
 use comfy_table::{Table, presets};
 
 /// A table with a head.
-pub(crate) fn table<const N: usize>(
+pub fn table<const N: usize>(
     head: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> Table {
