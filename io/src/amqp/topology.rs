@@ -35,8 +35,7 @@ pub async fn declare_partition(channel: &Channel, partition: PartitionId) -> Res
     let (commands, parking) = (command_queue(partition), parking_queue(partition));
     declare_exchange(channel, COMMAND_EXCHANGE, ExchangeKind::Direct).await?;
     declare_queue(channel, &parking, quorum()).await?;
-    let mut arguments = quorum();
-    arguments.insert("x-single-active-consumer".into(), AMQPValue::Boolean(true));
+    let mut arguments = single_active();
     arguments.insert("x-dead-letter-exchange".into(), text(""));
     arguments.insert("x-dead-letter-routing-key".into(), text(&parking));
     declare_queue(channel, &commands, arguments).await?;
@@ -67,6 +66,10 @@ pub async fn require_events(channel: &Channel) -> Result<(), AmqpError> {
 
 /// Declares a durable queue of events and binds it; `#` is every type, `deal.#` is deals.
 ///
+/// It has a single active consumer: when a node of the broker dies, a consumer that comes back at
+/// once would else be given what is new before what its old connection held, and a reader that
+/// counts would see a gap where nothing is missing.
+///
 /// # Errors
 /// [`AmqpError::Inequivalent`] when it exists and differs.
 pub async fn declare_event_queue(
@@ -74,7 +77,7 @@ pub async fn declare_event_queue(
     name: &str,
     routing_keys: &[&str],
 ) -> Result<(), AmqpError> {
-    declare_queue(channel, name, quorum()).await?;
+    declare_queue(channel, name, single_active()).await?;
     for routing_key in routing_keys {
         bind(channel, name, EVENT_EXCHANGE, routing_key).await?;
     }
@@ -104,6 +107,13 @@ fn quorum() -> FieldTable {
     let mut arguments = FieldTable::default();
     arguments.insert("x-queue-type".into(), text("quorum"));
     arguments.insert("x-delivery-limit".into(), AMQPValue::LongInt(limit));
+    arguments
+}
+
+/// The same for a queue whose order counts.
+fn single_active() -> FieldTable {
+    let mut arguments = quorum();
+    arguments.insert("x-single-active-consumer".into(), AMQPValue::Boolean(true));
     arguments
 }
 

@@ -5,8 +5,9 @@ use conductor_engine::PartitionId;
 use conductor_io::amqp;
 use conductor_io::keys::Keys;
 use conductor_tools::testbed::{CellServers, Instance, Layout, wait_for};
-use lapin::options::BasicGetOptions;
-use lapin::types::{AMQPValue, ShortString};
+use futures_util::StreamExt;
+use lapin::options::{BasicCancelOptions, BasicConsumeOptions};
+use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{BasicProperties, Channel, Connection};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
@@ -17,6 +18,8 @@ pub(crate) const SOON: Duration = Duration::from_secs(60);
 pub(crate) const END_WITHIN: Duration = Duration::from_secs(5);
 /// The queue that the tests read.
 pub(crate) const QUEUE: &str = "outbox.test";
+/// A queue that gave nothing for so long is taken to be empty for now.
+const QUIET: Duration = Duration::from_millis(100);
 /// A short lease, and waits that fit into it.
 pub(crate) const SHORT_LEASE: [(&str, &str); 2] = [
     ("MATCHING_OUTBOX_LEASE_MS", "2000"),
@@ -225,16 +228,37 @@ impl Bench {
 }
 
 /// What is in the queue now, and what went wrong: after a restart it has no leader for a while.
+/// A queue with a single active consumer gives nothing to one that asks, so this one subscribes.
 async fn take(channel: &Channel) -> (Vec<Got>, Option<lapin::Error>) {
     let mut taken = Vec::new();
-    let get = BasicGetOptions { no_ack: true };
-    loop {
-        match channel.basic_get(ShortString::from(QUEUE), get).await {
-            Ok(Some(message)) => taken.push(got(message.delivery)),
-            Ok(None) => return (taken, None),
-            Err(error) => return (taken, Some(error)),
+    let options = BasicConsumeOptions {
+        no_ack: true,
+        ..BasicConsumeOptions::default()
+    };
+    let (queue, tag) = (ShortString::from(QUEUE), ShortString::from("test"));
+    let consuming = channel.basic_consume(queue, tag.clone(), options, FieldTable::default());
+    let mut consumer = match consuming.await {
+        Ok(consumer) => consumer,
+        Err(error) => return (taken, Some(error)),
+    };
+    let mut failure = None;
+    while let Ok(next) = tokio::time::timeout(QUIET, consumer.next()).await {
+        match next {
+            Some(Ok(message)) => taken.push(got(message)),
+            Some(Err(error)) => {
+                failure = Some(error);
+                break;
+            }
+            None => break,
         }
     }
+    // What the broker sent before it heard of this is still given.
+    let cancelled = channel.basic_cancel(tag, BasicCancelOptions::default());
+    failure = failure.or(cancelled.await.err());
+    while let Ok(Some(Ok(message))) = tokio::time::timeout(QUIET, consumer.next()).await {
+        taken.push(got(message));
+    }
+    (taken, failure)
 }
 
 fn got(message: lapin::message::Delivery) -> Got {

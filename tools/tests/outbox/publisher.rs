@@ -1,13 +1,14 @@
 //! What the broker says of other arguments, of missing queues and of what it returns, and what is
 //! made of it.
 
-use super::bench::Bench;
+use super::bench::{Bench, SOON};
 use conductor_engine::PartitionId;
 use conductor_io::amqp::{self, AmqpError, Outgoing, PublishError, Publisher};
 use conductor_io::keys::{command_queue, parking_queue};
-use lapin::BasicProperties;
-use lapin::options::QueueDeclareOptions;
+use futures_util::StreamExt;
+use lapin::options::{BasicConsumeOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
+use lapin::{BasicProperties, Channel, Connection, Consumer};
 use std::time::Duration;
 
 const PARTITION: PartitionId = PartitionId(0);
@@ -144,6 +145,64 @@ fn a_returned_message_is_the_one_that_came_back() {
 fn nowhere(number: &u32) -> bool {
     let (round, place) = (number / 100, number % 100);
     (place + round).is_multiple_of(7)
+}
+
+/// A reader that comes while another one still holds messages must not be given what follows them.
+#[test]
+fn a_queue_of_events_serves_one_reader_after_the_other() {
+    let bench = Bench::with_queue();
+    bench.on_connection(async |connection| {
+        let publisher = Publisher::open(connection, CONFIRM_WITHIN)
+            .await
+            .expect("it opens");
+        let first = Reader::open(connection, "first").await;
+        for id in 0..10 {
+            let sent = publisher.publish(message(super::QUEUE, id));
+            sent.await.expect("it is taken");
+        }
+        let (mut first, mut second) = (first, Reader::open(connection, "second").await);
+        assert_eq!(first.next().await.as_deref(), Some("0"));
+        for id in 10..20 {
+            let sent = publisher.publish(message(super::QUEUE, id));
+            sent.await.expect("it is taken");
+        }
+        let unserved = tokio::time::timeout(Duration::from_secs(1), second.next()).await;
+        assert!(unserved.is_err(), "two readers at once: {unserved:?}");
+        let closing = first.channel.close(200, "the reader dies".into());
+        closing.await.expect("the channel closes");
+        for id in 0..20 {
+            assert_eq!(second.next().await, Some(id.to_string()));
+        }
+        publisher.close().await;
+    });
+}
+
+/// A consumer that acknowledges nothing.
+struct Reader {
+    channel: Channel,
+    consumer: Consumer,
+}
+
+impl Reader {
+    async fn open(connection: &Connection, tag: &str) -> Self {
+        let channel = amqp::open_channel(connection).await.expect("a channel");
+        let options = BasicConsumeOptions::default();
+        let (queue, tag) = (super::QUEUE.into(), tag.into());
+        let consuming = channel.basic_consume(queue, tag, options, FieldTable::default());
+        let consumer = consuming.await.expect("it may subscribe");
+        Self { channel, consumer }
+    }
+
+    /// The id of the next message, within the time that anything may take.
+    async fn next(&mut self) -> Option<String> {
+        let next = tokio::time::timeout(SOON, self.consumer.next()).await;
+        let delivery = next.ok()??.ok()?;
+        delivery
+            .properties
+            .message_id()
+            .as_ref()
+            .map(ToString::to_string)
+    }
 }
 
 #[test]
