@@ -21,6 +21,9 @@ default_permissions.write = ^(matching[.:].*|amq[.]default)$
 consumer_timeout = 86400000
 # A command has at most 1 MiB. Deliveries are handed out by number, whatever their size.
 max_message_size = 1048576
+# A quorum queue's log stays in memory until its file is full, which is 512 MiB unless set: more
+# than a gigabyte of memory, and a restart that reads all of it.
+raft.wal_max_size_bytes = 67108864
 CONF
 chown rabbitmq:rabbitmq /etc/rabbitmq/conf.d/20-cell.conf
 exec docker-entrypoint.sh rabbitmq-server

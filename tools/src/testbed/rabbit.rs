@@ -28,6 +28,9 @@ use std::time::Duration;
 const SCRIPTS: &str = "/usr/lib/rabbitmq/bin";
 /// The broker's user for the conductor, the outbox and the tools.
 pub const USER: &str = "conductor";
+/// When the log that all quorum queues share begins a new file. Until then its entries are in memory
+/// too, at about one and a half times their size, and the broker's own limit is 512 MiB.
+const LOG_BYTES: u32 = 64 << 20;
 /// A node takes about five seconds on an idle machine and several times that on a busy one.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 /// How long one look at the broker may take. A log-in that is refused takes a second.
@@ -306,6 +309,7 @@ fn settings(options: &RabbitOptions, port: u16, password: &str, joining: &str) -
          default_user = {USER}\ndefault_pass = {password}\n\
          log.console = true\nlog.console.level = info\nlog.file = false\n\
          disk_free_limit.absolute = 50MB\n\
+         raft.wal_max_size_bytes = {LOG_BYTES}\n\
          cluster_partition_handling = {partitions}\n{joining}"
     );
     for line in &options.extra {
