@@ -3,7 +3,8 @@
 //! The store is filled as a long life leaves it. A conductor owns the partition and has answered a
 //! command; it is killed (SIGKILL), and the next command is sent at that moment. The clock stops at
 //! its reply, which is never given before the disks have the result. Two ways: the process is
-//! started again by its supervisor at once, or a standby takes over.
+//! started again by its supervisor at once, or a standby takes over that has read the book in
+//! advance, which it can where nobody has traded since.
 
 mod fill;
 
@@ -27,8 +28,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const ANSWER_WITHIN: Duration = Duration::from_secs(300);
 /// What the log says when ownership is taken.
 const CLAIMED: &str = "ownership taken";
-/// What the log says when a process waits for its turn.
-const STANDING_BY: &str = "standing by";
+/// What the log says when a standby has the book in memory.
+const LOADED: &str = "the book is loaded while standing by";
 
 /// From a kill to the first acknowledged command
 ///
@@ -129,7 +130,7 @@ impl<'a> Killing<'a> {
         let name = format!("conductor-{}", self.started);
         self.started += 1;
         let standby = self.bed.servers.conductor(&name, &[0], &[])?;
-        standby.process().wait_for_log(STANDING_BY, READY_WITHIN)?;
+        standby.process().wait_for_log(LOADED, READY_WITHIN)?;
         let (killed, answered_ms) = self
             .answered(|this| Ok(this.owner.process().kill()?))
             .await?;

@@ -72,6 +72,9 @@ guards! {
     /// On any doubt memory is dropped and read again.
     ReloadOnDoubt = "reload-on-doubt":
         "the book in memory is kept over a doubt";
+    /// A book that was read while standing by is used only if the cursor has not moved since.
+    UnmovedCursor = "unmoved-cursor":
+        "a book that was read while another process was writing is used as it is";
     /// A store that no longer has what this process saw durable halts the partition.
     NeverForget = "never-forget":
         "ownership is taken over a store that has forgotten what it confirmed";

@@ -67,6 +67,8 @@ pub const RECONNECT_BACKOFF_MS_MIN: u64 = 50;
 pub const RECONNECT_BACKOFF_MS_MAX: u64 = 2_000;
 /// Between two looks at a partition that is halted or refused, in milliseconds.
 pub const HALT_POLL_MS: u64 = 1_000;
+/// Looks at the idle connection, one a second, before a standby reads the book again.
+pub const PREPARE_AGAIN_LOOKS: u32 = 60;
 /// Members that one page of a load reads, with their records.
 pub const LOAD_PAGE_MEMBERS: usize = 1_000;
 

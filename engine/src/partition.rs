@@ -14,6 +14,7 @@ mod group;
 mod halt;
 mod load;
 mod note;
+mod prepare;
 mod status;
 
 pub use load::{LoadedMember, LoadedPage, Record, StoredOrder};
@@ -32,6 +33,7 @@ use crate::step::Step;
 use group::{Group, Owner};
 use halt::Halting;
 use load::Loader;
+use prepare::Preparation;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -228,6 +230,8 @@ pub enum StoreEvent {
         remembered: bool,
         /// Why the partition is halted, read again behind the raised epoch.
         halted: Option<HaltRecord>,
+        /// What was read of the book.
+        read: BookRead,
     },
     /// The epoch, watched from before it was read.
     EpochSeen(Option<Epoch>),
@@ -241,7 +245,20 @@ pub enum StoreEvent {
     Probed {
         /// Replicas that follow the primary and answer it.
         replicas: u32,
+        /// Where the store stands; `None` where that cannot be read.
+        cursor: Option<Cursor>,
     },
+}
+
+/// What a load read of the book.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BookRead {
+    /// Nothing: the cursor is the one that was named as known.
+    Known,
+    /// All of it, and the cursor is as it was before the first page.
+    Still,
+    /// All of it, while the cursor moved: somebody else was writing.
+    Moving,
 }
 
 /// The last command that this process saw on enough disks.
@@ -318,10 +335,12 @@ pub enum Action {
     RaiseEpoch,
     /// Wait until enough disks have confirmed this connection's writes, or a time is over.
     AwaitDisks,
-    /// Read the whole book.
+    /// Read the cursor, and then the whole book unless the cursor is known.
     Load {
         /// A command whose record must still be there.
         remember: Option<Remembered>,
+        /// The cursor of a book that was read before.
+        known: Option<Cursor>,
     },
     /// Watch the epoch, then read it.
     WatchEpoch,
@@ -419,6 +438,8 @@ pub struct Partition<G = AllGuards> {
     epoch: Option<Epoch>,
     /// What a doubt has left in memory: nothing, while the guard against that holds.
     kept: Option<Matcher<FastBook, G>>,
+    /// A book that was read while standing by.
+    preparation: Preparation,
     /// Replicas that followed the primary when the idle connection was last tried.
     replicas_seen: Option<u32>,
     connected_before: bool,
@@ -449,6 +470,7 @@ impl<G: GuardSet> Partition<G> {
             seen_result: None,
             epoch: None,
             kept: None,
+            preparation: Preparation::default(),
             replicas_seen: None,
             connected_before: false,
             stopping: false,
@@ -521,6 +543,7 @@ impl<G: GuardSet> Partition<G> {
             self.generation = Some(generation);
             self.phase = Phase::Standby;
             self.note(Note::StandingBy { generation });
+            self.prepare_book();
         } else {
             let reason = "the partition no longer waits for a channel".to_owned();
             self.act(Action::CloseChannel(generation, reason));
@@ -581,8 +604,13 @@ impl<G: GuardSet> Partition<G> {
     fn idle_event(&mut self, event: StoreEvent) {
         match event {
             StoreEvent::Lost(reason) => self.pause(reason),
-            StoreEvent::Probed { replicas } => self.replicas_seen = Some(replicas),
-            _ => {}
+            StoreEvent::Probed { replicas, cursor } => {
+                self.replicas_seen = Some(replicas);
+                if matches!(self.phase, Phase::Standby) {
+                    self.looked_at(cursor);
+                }
+            }
+            event => self.preparing(event),
         }
     }
 
@@ -681,6 +709,7 @@ impl<G: GuardSet> Partition<G> {
         self.act(Action::Disconnect);
         self.epoch = None;
         self.replicas_seen = None;
+        self.preparation = Preparation::default();
         if !self.guards.holds(Guard::ReloadOnDoubt) {
             self.keep_memory();
         }

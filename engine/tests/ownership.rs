@@ -3,11 +3,13 @@
 
 #[path = "ownership/bench.rs"]
 mod bench;
+#[path = "ownership/preparing.rs"]
+mod preparing;
 
 use bench::{Bench, cancel, place, stored};
 use conductor_engine::partition::{
-    Action, Answer, Confirmed, Executed, Guards, HaltRecord, Input, LoadedMember, LoadedPage, Role,
-    StoreEvent, StoredOrder, Topology,
+    Action, Answer, BookRead, Confirmed, Executed, Guards, HaltRecord, Input, LoadedMember,
+    LoadedPage, Role, StoreEvent, StoredOrder, Topology,
 };
 use conductor_engine::staging::{Cursor, Write};
 use conductor_engine::{CommandId, Incoming, PairId, Side};
@@ -45,12 +47,16 @@ fn ownership_is_taken_in_order_and_only_on_a_delivery() {
     bench.store(StoreEvent::Confirmed(DURABLE));
     assert!(matches!(
         bench.take()[..],
-        [Action::Load { remember: None }]
+        [Action::Load {
+            remember: None,
+            known: None
+        }]
     ));
     bench.store(StoreEvent::LoadComplete {
         cursor: Ok(Cursor::default()),
         remembered: true,
         halted: None,
+        read: BookRead::Still,
     });
     assert!(matches!(bench.take()[..], [Action::WatchEpoch]));
     bench.store(StoreEvent::EpochSeen(Some(7)));
@@ -413,7 +419,7 @@ fn the_last_command_that_was_seen_durable_must_have_the_result_it_was_given() {
     again.store(StoreEvent::Confirmed(bench::durable()));
     let actions = again.take();
     let remembered = actions.iter().find_map(|action| match action {
-        Action::Load { remember } => remember.clone(),
+        Action::Load { remember, .. } => remember.clone(),
         _ => None,
     });
     let remembered = remembered.unwrap_or_else(|| panic!("{actions:?}"));
@@ -438,6 +444,7 @@ fn a_record_that_cannot_be_read_halts_once_the_epoch_is_seen_to_be_ours() {
         cursor: Ok(Cursor::default()),
         remembered: true,
         halted: None,
+        read: BookRead::Still,
     });
     let actions = bench.take();
     assert!(
@@ -645,9 +652,15 @@ fn a_standby_without_its_store_gives_its_channel_up() {
 #[test]
 fn a_missing_replica_is_told_before_the_next_command_needs_it() {
     for mut bench in [Bench::standing_by(), Bench::owning()] {
-        bench.store(StoreEvent::Probed { replicas: 0 });
+        bench.store(StoreEvent::Probed {
+            replicas: 0,
+            cursor: None,
+        });
         assert!(bench.machine.status().not_ready.is_some());
-        bench.store(StoreEvent::Probed { replicas: 1 });
+        bench.store(StoreEvent::Probed {
+            replicas: 1,
+            cursor: None,
+        });
         assert_eq!(bench.machine.status().not_ready, None);
         assert!(bench.take().is_empty());
     }
@@ -668,6 +681,7 @@ fn a_halt_from_between_the_first_look_and_the_raised_epoch_is_honoured() {
             command: None,
             epoch: 6,
         }),
+        read: BookRead::Still,
     });
     bench.take();
     bench.store(StoreEvent::EpochSeen(Some(7)));
@@ -790,5 +804,8 @@ fn a_channel_that_was_asked_for_before_a_doubt_is_taken_behind_it() {
     assert!(matches!(bench.take().last(), Some(Action::OpenChannel)));
     bench.input(Input::ChannelOpened(1));
     assert_eq!(bench.machine.status().role, Role::Standby);
-    assert!(matches!(bench.take()[..], [Action::Note(_)]));
+    assert!(matches!(
+        bench.take()[..],
+        [Action::Note(_), Action::Load { .. }]
+    ));
 }

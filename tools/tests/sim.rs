@@ -116,6 +116,7 @@ missed! {
     the_record_of_orders_is_missed: AcceptedOrder;
     the_barrier_is_missed: Barrier;
     loading_after_a_doubt_is_missed: ReloadOnDoubt;
+    the_unmoved_cursor_is_missed: UnmovedCursor;
     remembering_what_was_durable_is_missed: NeverForget;
     the_lasting_halt_is_missed: StickyHalt;
     the_growing_priority_is_missed: Priority;

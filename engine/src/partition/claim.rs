@@ -7,8 +7,8 @@
 
 use super::load::Loaded;
 use super::{
-    Action, Confirmed, Epoch, Group, HaltRecord, Loader, Note, Owner, Partition, Phase, Remembered,
-    StoreEvent,
+    Action, BookRead, Confirmed, Epoch, Group, HaltRecord, Loader, Note, Owner, Partition, Phase,
+    Remembered, StoreEvent,
 };
 use crate::guards::{Guard, GuardSet};
 use crate::matching::Matcher;
@@ -34,6 +34,7 @@ pub(super) enum Claim {
 
 impl<G: GuardSet> Partition<G> {
     pub(super) fn begin_claim(&mut self) {
+        self.preparation.settle();
         self.phase = Phase::Claiming(Claim::Connecting);
         self.act(Action::Connect { first: false });
     }
@@ -82,9 +83,15 @@ impl<G: GuardSet> Partition<G> {
                     cursor,
                     remembered,
                     halted,
+                    read,
                 },
             ) => {
-                let loaded = Box::new(loader.finish(cursor, remembered, halted));
+                let prepared = self.preparation.take();
+                let prepared = prepared.filter(|_| self.may_use_prepared(read));
+                let loaded = Box::new(match prepared {
+                    Some(prepared) => prepared.seen_again(remembered, halted),
+                    None => loader.finish(cursor, remembered, halted),
+                });
                 self.phase = Phase::Claiming(Claim::Watching { epoch, loaded });
                 self.act(Action::WatchEpoch);
             }
@@ -112,6 +119,11 @@ impl<G: GuardSet> Partition<G> {
         self.act(Action::AwaitDisks);
     }
 
+    /// A book from before the claim is used only if nobody has written since it was read.
+    fn may_use_prepared(&self, read: BookRead) -> bool {
+        read == BookRead::Known || !self.guards.holds(Guard::UnmovedCursor)
+    }
+
     fn load(&mut self, epoch: Epoch) {
         let loader = Box::new(Loader::new(
             self.settings.cell.clone(),
@@ -127,7 +139,8 @@ impl<G: GuardSet> Partition<G> {
                 .filter(|seen| seen.command == command),
             command,
         });
-        self.act(Action::Load { remember });
+        let known = self.preparation.cursor().cloned();
+        self.act(Action::Load { remember, known });
     }
 
     fn judge_loaded(&mut self, epoch: Epoch, loaded: Loaded) {

@@ -173,7 +173,7 @@ impl<G: GuardSet> Partition<G> {
                 }
                 self.proceed();
             }
-            StoreEvent::Probed { replicas } => self.replicas_seen = Some(replicas),
+            StoreEvent::Probed { replicas, .. } => self.replicas_seen = Some(replicas),
             _ => self.doubt("the store answered something that was not asked".into()),
         }
     }

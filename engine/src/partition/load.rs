@@ -86,6 +86,8 @@ pub(super) struct Loaded {
     cursor: Cursor,
     remembered: bool,
     halted: Option<HaltRecord>,
+    /// The audit was passed, and the book is as it was then.
+    audited: bool,
 }
 
 impl Loader {
@@ -242,6 +244,7 @@ impl Loader {
             cursor,
             remembered,
             halted,
+            audited: false,
         }
     }
 
@@ -299,8 +302,33 @@ impl Loaded {
         self.loader.violation.clone().map_or(Ok(()), Err)
     }
 
+    /// Whether nothing of it needs a judgement: then it may be used later as it is.
+    pub(super) fn is_faultless(&mut self) -> bool {
+        let Loader {
+            rewrites,
+            skipped,
+            misconfigured,
+            ..
+        } = &self.loader;
+        let plain = rewrites.is_empty() && skipped.is_empty() && misconfigured.is_none();
+        self.audited = plain && self.readable().is_ok() && self.audit().is_ok();
+        self.audited
+    }
+
+    /// The same book, behind the raised epoch.
+    pub(super) fn seen_again(self, remembered: bool, halted: Option<HaltRecord>) -> Self {
+        Self {
+            remembered,
+            halted,
+            ..self
+        }
+    }
+
     /// Everything that must hold of what was read, taken together.
     pub(super) fn audit(&self) -> Result<(), Violation> {
+        if self.audited {
+            return Ok(());
+        }
         audit(&self.loader.book, &self.loader.cell, &self.cursor)
     }
 

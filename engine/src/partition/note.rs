@@ -11,6 +11,13 @@ pub enum Note {
         /// The channel.
         generation: Generation,
     },
+    /// The book was read while standing by; taking over needs no reading while nobody writes.
+    Prepared {
+        /// Orders that were loaded.
+        orders: usize,
+        /// The last event's sequence.
+        sequence: u64,
+    },
     /// Ownership was taken.
     Claimed {
         /// The new epoch.
@@ -70,7 +77,11 @@ impl Note {
     pub const fn is_warning(&self) -> bool {
         !matches!(
             self,
-            Note::StandingBy { .. } | Note::Claimed { .. } | Note::DurableAgain | Note::Resumed
+            Note::StandingBy { .. }
+                | Note::Prepared { .. }
+                | Note::Claimed { .. }
+                | Note::DurableAgain
+                | Note::Resumed
         )
     }
 }
@@ -81,6 +92,10 @@ impl fmt::Display for Note {
             Note::StandingBy { generation } => {
                 write!(out, "standing by on channel generation {generation}")
             }
+            Note::Prepared { orders, sequence } => write!(
+                out,
+                "the book is loaded while standing by: {orders} orders, last sequence {sequence}"
+            ),
             Note::Claimed {
                 epoch,
                 orders,

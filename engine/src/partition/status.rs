@@ -41,7 +41,7 @@ pub struct Status {
     pub epoch: Option<Epoch>,
     /// The last sequence that this process saw on disks.
     pub durable_sequence: u64,
-    /// Orders at rest in memory.
+    /// Orders at rest in memory: the owner's, or what a standby has read in advance.
     pub orders: usize,
     /// Events that wait for the outbox, when last seen.
     pub event_stream: u64,
@@ -101,7 +101,10 @@ impl<G: GuardSet> Partition<G> {
             not_ready,
             epoch: self.epoch,
             durable_sequence: self.seen_durable.sequence,
-            orders: owner.map_or(0, |owner| owner.matcher.book().len()),
+            orders: owner.map_or_else(
+                || self.preparation.orders().unwrap_or(0),
+                |owner| owner.matcher.book().len(),
+            ),
             event_stream: owner.map_or(0, |owner| owner.event_stream),
         }
     }

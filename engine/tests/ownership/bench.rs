@@ -3,8 +3,8 @@
 use conductor_engine::book::RestingOrder;
 use conductor_engine::matching::Cell;
 use conductor_engine::partition::{
-    Action, Confirmed, Durability, Executed, Guards, Input, LoadedMember, LoadedPage, Partition,
-    Record, Settings, StoreEvent, StoredOrder, Topology,
+    Action, BookRead, Confirmed, Durability, Executed, Guards, Input, LoadedMember, LoadedPage,
+    Partition, Record, Settings, StoreEvent, StoredOrder, Topology,
 };
 use conductor_engine::staging::Cursor;
 use conductor_engine::units::QuoteAmount;
@@ -154,6 +154,7 @@ impl Bench {
             cursor,
             remembered: true,
             halted: None,
+            read: BookRead::Still,
         });
         self.take();
     }
@@ -171,6 +172,7 @@ impl Bench {
             cursor,
             remembered,
             halted: None,
+            read: BookRead::Still,
         });
         self.take();
     }

@@ -316,7 +316,7 @@ impl Driver {
             }
             Action::RaiseEpoch => self.jobs.push(Job::RaiseEpoch),
             Action::AwaitDisks => self.jobs.push(Job::AwaitDisks),
-            Action::Load { remember } => self.jobs.push(Job::Load { remember }),
+            Action::Load { remember, known } => self.jobs.push(Job::Load { remember, known }),
             Action::WatchEpoch => self.jobs.push(Job::WatchEpoch),
             Action::LookUp(keys) => {
                 self.looking_up_since = Some(Instant::now());

@@ -12,8 +12,9 @@ use crate::store::{Link, LinkError, is_wrong_type, meta, unexpected};
 use crate::wire;
 use conductor_engine::limits::LOAD_PAGE_MEMBERS;
 use conductor_engine::partition::{
-    LoadedMember, LoadedPage, Record, Remembered, StoreEvent, StoredOrder,
+    BookRead, LoadedMember, LoadedPage, Record, Remembered, StoreEvent, StoredOrder,
 };
+use conductor_engine::staging::Cursor;
 use conductor_engine::{OrderId, PairDecimals, PairId, Side};
 use glommio::net::TcpStream;
 
@@ -21,24 +22,26 @@ use glommio::net::TcpStream;
 type Read = Result<Reply, String>;
 
 impl Session {
-    /// Reads the book, the cursor and the halt.
+    /// Reads the cursor, the book unless its cursor is known, and the halt.
     pub(super) async fn load(
         &self,
         link: &mut Link<TcpStream>,
         remember: Option<Remembered>,
+        known: Option<Cursor>,
     ) -> Result<(), LinkError> {
         let keys = &self.site.keys;
-        for pair in self.pairs(link).await? {
-            let decimals = self.decimals(link, pair).await?;
-            for side in [Side::Ask, Side::Bid] {
-                self.side(link, pair, decimals, side).await?;
-            }
-        }
-        let parts: [&[u8]; 2] = [b"HGETALL", keys.cursor().as_bytes()];
-        let cursor = self.read(link, &parts).await?;
-        let cursor = cursor
-            .and_then(|hash| wire::read_cursor(&hash).map_err(|error| error.to_string()))
-            .map(Option::unwrap_or_default);
+        let before = self.cursor(link).await?;
+        let (cursor, read) = if known.is_some_and(|known| before.as_ref() == Ok(&known)) {
+            (before, BookRead::Known)
+        } else {
+            self.book(link).await?;
+            let after = self.cursor(link).await?;
+            let read = match after == before {
+                true => BookRead::Still,
+                false => BookRead::Moving,
+            };
+            (after, read)
+        };
         let remembered = match remember {
             Some(seen) => self.remembers(link, &seen).await?,
             None => true,
@@ -48,8 +51,31 @@ impl Session {
             cursor,
             remembered,
             halted: guards.halted,
+            read,
         });
         Ok(())
+    }
+
+    async fn book(&self, link: &mut Link<TcpStream>) -> Result<(), LinkError> {
+        for pair in self.pairs(link).await? {
+            let decimals = self.decimals(link, pair).await?;
+            for side in [Side::Ask, Side::Bid] {
+                self.side(link, pair, decimals, side).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the store stands, or why that cannot be read.
+    pub(super) async fn cursor(
+        &self,
+        link: &mut Link<TcpStream>,
+    ) -> Result<Result<Cursor, String>, LinkError> {
+        let key = self.site.keys.cursor().as_bytes();
+        let cursor = self.read(link, &[b"HGETALL", key]).await?;
+        Ok(cursor
+            .and_then(|hash| wire::read_cursor(&hash).map_err(|error| error.to_string()))
+            .map(Option::unwrap_or_default))
     }
 
     /// Asks for a record; a key that holds something of another kind is no failure of the session.

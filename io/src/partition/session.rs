@@ -19,6 +19,7 @@ use crate::store::{Link, LinkError, meta, replication, unexpected};
 use conductor_config::{Login, StoreAddress};
 use conductor_engine::PairId;
 use conductor_engine::partition::{HaltRecord, LookUp, Remembered, StoreEvent, Topology};
+use conductor_engine::staging::Cursor;
 use glommio::net::TcpStream;
 use std::collections::HashMap;
 use std::future::Future;
@@ -31,7 +32,10 @@ use tokio::sync::oneshot;
 pub(super) enum Job {
     RaiseEpoch,
     AwaitDisks,
-    Load { remember: Option<Remembered> },
+    Load {
+        remember: Option<Remembered>,
+        known: Option<Cursor>,
+    },
     WatchEpoch,
     LookUp(Vec<LookUp>),
     Commit(CommitBytes),
@@ -138,10 +142,11 @@ impl Session {
     async fn probe(&self, link: &mut Link<TcpStream>) -> Result<(), LinkError> {
         let info = within(CONNECT_TIMEOUT, link.ask(&[b"INFO", b"replication"])).await?;
         let info = info.text().ok_or_else(|| unexpected("INFO"))?;
-        match replication::read(info) {
-            Some(replicas) => self.tell(StoreEvent::Probed { replicas }),
-            None => return Err(unexpected("INFO: it is a primary no longer")),
-        }
+        let Some(replicas) = replication::read(info) else {
+            return Err(unexpected("INFO: it is a primary no longer"));
+        };
+        let cursor = self.cursor(link).await?.ok();
+        self.tell(StoreEvent::Probed { replicas, cursor });
         Ok(())
     }
 
@@ -224,7 +229,7 @@ impl Session {
                     .await?;
                 self.confirmations(link).await
             }
-            Job::Load { remember } => self.load(link, remember).await,
+            Job::Load { remember, known } => self.load(link, remember, known).await,
             Job::WatchEpoch => {
                 self.send(link, |packer| packet::pack_watch(&self.site.keys, packer))
                     .await?;

@@ -33,6 +33,7 @@ impl Moral {
             | Guard::DurableBeforeAck
             | Guard::Barrier
             | Guard::ReloadOnDoubt
+            | Guard::UnmovedCursor
             | Guard::NeverForget
             | Guard::StickyHalt => of_ownership(guard),
             Guard::OutboxDurable
@@ -80,6 +81,13 @@ const fn of_ownership(guard: Guard) -> Moral {
                 whether a transaction was executed, its memory may hold what the store never got. \
                 So it throws its memory away and reads the store again.",
             without: "the next transaction was built on a memory that was ahead of the store",
+        },
+        Guard::UnmovedCursor => Moral {
+            protects: "The conductor that stands by reads the book in advance, while the active one \
+                goes on writing. Every transaction moves a cursor in the store. So what was read in \
+                advance is used only if the cursor has not moved since before the read.",
+            without: "a new owner took over with a book that its predecessor had changed after it \
+                was read",
         },
         Guard::NeverForget => Moral {
             protects: "Should every disk lose its end, or a replica be promoted that lacks the \

@@ -45,6 +45,8 @@ pub(super) enum Ask {
     Epoch,
     /// One side of a pair.
     Page(PairId, Side),
+    /// The cursor alone.
+    Cursor,
     /// The cursor, whether a command is still recorded, and the halt again.
     EndLoad(Option<Remembered>),
     /// Memory and store are compared in one transaction.
@@ -77,6 +79,7 @@ pub(super) enum Reply {
     Watched,
     Epoch(u64),
     Page(LoadedPage),
+    Cursor(Cursor),
     Loaded {
         cursor: Cursor,
         remembered: bool,
@@ -367,6 +370,10 @@ impl<G: GuardSet> World<'_, G> {
             Ask::Page(pair, side) => {
                 let page = self.nodes[node].data.page(pair, side);
                 self.reply(conn, Reply::Page(page));
+            }
+            Ask::Cursor => {
+                let cursor = self.nodes[node].data.cursor.clone();
+                self.reply(conn, Reply::Cursor(cursor));
             }
             Ask::EndLoad(remember) => {
                 self.loaded_on(conn);

@@ -9,9 +9,10 @@ use conductor_engine::Side;
 use conductor_engine::book::Book;
 use conductor_engine::guards::GuardSet;
 use conductor_engine::partition::{
-    Action, Confirmed, Guards, HaltRecord, Input as MachineInput, Packet, Remembered, StoreEvent,
+    Action, BookRead, Confirmed, Guards, HaltRecord, Input as MachineInput, Packet, Remembered,
+    StoreEvent,
 };
-use conductor_engine::staging::Write;
+use conductor_engine::staging::{Cursor, Write};
 use std::collections::VecDeque;
 
 /// One connection, as the process sees it.
@@ -28,8 +29,18 @@ pub(super) struct Session {
     /// What a connection that is tried out for the first time has said of itself.
     guards: Option<Guards>,
     waited: u32,
+    load: Option<Load>,
     /// A comparison was answered, and is over once the epoch was seen behind it.
     comparing: bool,
+}
+
+/// A load that is under way.
+#[derive(Debug)]
+struct Load {
+    remember: Option<Remembered>,
+    /// The cursor of a book that was read before; none once it is seen to be another one.
+    known: Option<Cursor>,
+    before: Option<Cursor>,
 }
 
 impl<G: GuardSet> World<'_, G> {
@@ -40,7 +51,7 @@ impl<G: GuardSet> World<'_, G> {
             Action::Disconnect => self.close_session(place),
             Action::RaiseEpoch => self.job(place, vec![Ask::Raise]),
             Action::AwaitDisks => self.job(place, vec![Ask::Wait, Ask::WaitDisks]),
-            Action::Load { remember } => self.load(place, remember),
+            Action::Load { remember, known } => self.begin_load(place, remember, known),
             Action::WatchEpoch => self.job(place, vec![Ask::Watch, Ask::Epoch]),
             Action::LookUp(keys) => {
                 self.step(Some(Actor::Conductor(place)));
@@ -52,13 +63,46 @@ impl<G: GuardSet> World<'_, G> {
         }
     }
 
-    fn load(&mut self, place: usize, remember: Option<Remembered>) {
-        let pairs = self.script.pairs();
-        let pages = pairs
-            .iter()
-            .flat_map(|pair| [Ask::Page(*pair, Side::Ask), Ask::Page(*pair, Side::Bid)]);
-        let asks = pages.chain([Ask::EndLoad(remember)]).collect();
+    fn begin_load(&mut self, place: usize, remember: Option<Remembered>, known: Option<Cursor>) {
+        if let Some(session) = &mut self.conductors[place].session {
+            session.load = Some(Load {
+                remember,
+                known,
+                before: None,
+            });
+            self.job(place, vec![Ask::Cursor]);
+        }
+    }
+
+    /// The cursor is read: the book follows, unless it is known.
+    fn go_on_loading(&mut self, place: usize, cursor: Cursor) {
+        let session = self.conductors[place].session.as_mut();
+        let Some(load) = session.and_then(|session| session.load.as_mut()) else {
+            return;
+        };
+        load.known.take_if(|known| *known != cursor);
+        load.before = Some(cursor);
+        let (known, end) = (load.known.is_some(), Ask::EndLoad(load.remember.take()));
+        let mut asks = Vec::new();
+        if known {
+            self.tally.count(Count::PreparedBook);
+        } else {
+            for pair in self.script.pairs() {
+                asks.extend([Side::Ask, Side::Bid].map(|side| Ask::Page(*pair, side)));
+            }
+        }
+        asks.push(end);
         self.job(place, asks);
+    }
+
+    /// The end of a load is read.
+    fn loaded(&mut self, place: usize, cursor: &Cursor) -> BookRead {
+        let session = self.conductors[place].session.as_mut();
+        match session.and_then(|session| session.load.take()) {
+            Some(load) if load.known.is_some() => BookRead::Known,
+            Some(load) if load.before.as_ref() == Some(cursor) => BookRead::Still,
+            _ => BookRead::Moving,
+        }
     }
 
     fn write_halt(&mut self, place: usize, record: HaltRecord) {
@@ -106,6 +150,7 @@ impl<G: GuardSet> World<'_, G> {
             opened: false,
             guards: None,
             waited: 0,
+            load: None,
             comparing: false,
         });
         let mut asks = vec![Ask::Open];
@@ -239,6 +284,10 @@ impl<G: GuardSet> World<'_, G> {
                 let event = StoreEvent::Full("the store is out of memory".to_owned());
                 return self.end_session(place, event);
             }
+            Reply::Cursor(cursor) => {
+                self.go_on_loading(place, cursor);
+                None
+            }
             reply => self.store_event(place, reply),
         };
         if let Some(event) = event {
@@ -264,11 +313,13 @@ impl<G: GuardSet> World<'_, G> {
                 remembered,
                 halted,
             } => {
+                let read = self.loaded(place, &cursor);
                 self.conductors[place].loaded = cursor.clone();
                 StoreEvent::LoadComplete {
                     cursor: Ok(cursor),
                     remembered,
                     halted,
+                    read,
                 }
             }
             _ => return None,

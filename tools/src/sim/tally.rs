@@ -55,6 +55,7 @@ counts! {
     Failover = "failovers";
     FullResync = "full resyncs";
     Takeover = "takeovers";
+    PreparedBook = "takeovers with a book read before";
     Redelivery = "redeliveries";
     LostReply = "lost replies to a transaction";
     NilExec = "transactions held back";
