@@ -8,9 +8,11 @@
 
 mod drive;
 mod load;
+mod paced;
 
 pub(crate) use drive::stream;
 pub(crate) use load::Wait;
+pub(crate) use paced::{Pace, pace};
 
 use crate::connection::{Connection, StoreAt};
 use crate::figures::{Times, histogram, rate};
@@ -248,8 +250,8 @@ impl<'a> Bench<'a> {
             stalls: times.count_between(stall, u64::MAX),
             times: Times::of(&times),
             waited_again,
-            events: loads.iter().map(|load| load.events).sum(),
-            digests: loads.into_iter().map(|load| load.digest).collect(),
+            events: loads.iter().map(|load| load.due.events).sum(),
+            digests: loads.into_iter().map(|load| load.due.digest).collect(),
         })
     }
 }

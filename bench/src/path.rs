@@ -6,17 +6,28 @@
 //! the steps is of the time that the conductor's own histograms count, in which a group's steps
 //! count for each of its commands.
 
+mod moments;
 mod open;
 
+pub(crate) use moments::Watcher;
 pub(crate) use open::{Offered, OpenLoop};
 
+use crate::commit::{self, Pace, Wait};
 use crate::figures::{Rates, Times, rate, ratio};
 use crate::record::{Keep, Run, table, value};
-use crate::session::{Measured, Plan, Session, System};
+use crate::session::{Measured, Offer, Plan, Session, System};
+use crate::stores::Stores;
+use anyhow::Context;
 use conductor_tools::client::block_on;
+use conductor_tools::workload::{Workload, WorkloadOptions};
+use moments::Episode;
 use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The conductor's own default.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The whole path at full speed, beside what it replaces
 ///
@@ -83,23 +94,68 @@ impl Arguments {
         );
         let per_second = (full.median * u64::from(percent) / 100).max(1);
         let count = usize::try_from(per_second * u64::from(self.open_seconds))?;
+        let watcher = session.watch();
         let offered = session
             .offer(count, per_second as f64, self.rewrites)
             .await?;
-        let (Offered { times, slow }, rewritten) = offered;
+        let Offer {
+            offered: Offered { times, slow },
+            rewritten,
+            groups,
+        } = offered;
         keep.histogram("path-open", &times)?;
+        let episodes = watcher.explain(&slow);
+        let commit = match usize::try_from(groups)? {
+            0 => None,
+            groups => {
+                let beside = self.commit_alone(count.div_ceil(groups), per_second, keep);
+                Some(beside.await?)
+            }
+        };
         Ok(Some(Open {
             commands_per_second: per_second,
             times: Times::of(&times),
-            slow: slow
-                .iter()
-                .map(|(at, took)| (at.as_secs_f64(), took.as_secs_f64()))
-                .collect(),
-            rewritten: rewritten
-                .iter()
-                .map(std::time::Duration::as_secs_f64)
-                .collect(),
+            slow: slow.len(),
+            episodes,
+            rewritten: rewritten.iter().map(Duration::as_secs_f64).collect(),
+            commit,
         }))
+    }
+
+    /// The same writes at the same pace against stores alone.
+    async fn commit_alone(
+        &self,
+        group: usize,
+        per_second: u64,
+        keep: &Keep,
+    ) -> anyhow::Result<CommitAlone> {
+        let stores = Stores::start(1, u32::try_from(self.replicas)?)?;
+        let primaries = stores.primaries();
+        let store = primaries.into_iter().next().context("there is a primary")?;
+        let pace = Pace {
+            group,
+            commands_per_second: per_second as f64,
+            length: Duration::from_secs(self.open_seconds.into()),
+            rewrites: self.rewrites,
+            wait: (self.replicas > 0).then_some(Wait {
+                replicas: u32::try_from(self.replicas)?,
+                timeout: WAIT_TIMEOUT,
+            }),
+        };
+        let workload = Workload::new(WorkloadOptions {
+            seed: self.seed,
+            ..WorkloadOptions::default()
+        })?;
+        let count = usize::try_from(per_second * u64::from(self.open_seconds))?;
+        // The session's connections must be served meanwhile.
+        let committing =
+            tokio::task::spawn_blocking(move || commit::pace(&store, workload.take(count), pace));
+        let times = committing.await??;
+        keep.histogram("path-open-commit-alone", &times)?;
+        Ok(CommitAlone {
+            group,
+            times: Times::of(&times),
+        })
     }
 }
 
@@ -110,10 +166,22 @@ struct Open {
     commands_per_second: u64,
     /// From when a command was due to its reply.
     times: Times,
-    /// Commands over 250 ms: when they were due, and how long they took, in seconds.
-    slow: Vec<(f64, f64)>,
+    /// Commands over 250 ms.
+    slow: usize,
+    episodes: Vec<Episode>,
     /// When the primary's file was rewritten, in seconds.
     rewritten: Vec<f64>,
+    /// The same writes at the same rate and the same size of a group, against stores alone.
+    commit: Option<CommitAlone>,
+}
+
+/// What the store alone takes.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CommitAlone {
+    group: usize,
+    /// From when a group was due to its last reply.
+    times: Times,
 }
 
 impl Open {
@@ -122,9 +190,7 @@ impl Open {
         println!(
             "open loop at {} commands a second, from due to reply: p50 {p50} us, p90 {p90}, p99 {p99}, \
              p99.9 {p999}, longest {longest}; {} of {} over 250 ms",
-            self.commands_per_second,
-            self.slow.len(),
-            self.times.count
+            self.commands_per_second, self.slow, self.times.count
         );
         let at: Vec<String> = self
             .rewritten
@@ -132,8 +198,17 @@ impl Open {
             .map(|at| format!("{at:.1} s"))
             .collect();
         println!("  the primary's file was rewritten at {}", at.join(", "));
-        for (at, took) in self.slow.iter().take(20) {
-            println!("  due at {at:.3} s: {:.0} ms", took * 1_000.0);
+        for episode in &self.episodes {
+            println!("  {}", episode.line());
+        }
+        if let Some(CommitAlone { group, times }) = &self.commit {
+            let [p50, p90, p99, p999, longest] = times.cells();
+            println!(
+                "commit alone at that rate, {group} commands a group, from due to durable: p50 {p50} us, \
+                 p90 {p90}, p99 {p99}, p99.9 {p999}, longest {longest}; the path's p99.9 is {:.1} times \
+                 this one's",
+                self.times.p999 / times.p999.max(f64::EPSILON)
+            );
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::baseline::Articles;
 use crate::bed::{Bed, END_WITHIN, EVENT_QUEUE, READY_WITHIN};
 use crate::connection::Connection;
 use crate::cpu;
-use crate::path::{Offered, OpenLoop};
+use crate::path::{Offered, OpenLoop, Watcher};
 use anyhow::{Context, ensure};
 use conductor_engine::{Command, Decimal, PairId, PartitionId, Side};
 use conductor_io::keys::{Keys, field};
@@ -88,6 +88,16 @@ pub(crate) struct Session {
     sent: u64,
     // The servers end last.
     bed: Bed,
+}
+
+/// What an open loop came to.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    pub(crate) offered: Offered,
+    /// When the primary's file was rewritten.
+    pub(crate) rewritten: Vec<Duration>,
+    /// Transactions of the conductor meanwhile.
+    pub(crate) groups: u64,
 }
 
 /// What one run came to.
@@ -208,7 +218,8 @@ impl Session {
         count: usize,
         per_second: f64,
         rewrites: u32,
-    ) -> anyhow::Result<(Offered, Vec<Duration>)> {
+    ) -> anyhow::Result<Offer> {
+        let groups = self.groups();
         let (expectation, mut store) = (self.expectation.clone(), self.store()?);
         let commands = self.workload.by_ref().take(count);
         let mut load = ExpectedLoad::new(commands, expectation.clone(), |_| {});
@@ -242,7 +253,40 @@ impl Session {
             "{} events did not come: there is no time to print",
             expectation.events_due()
         );
-        Ok((offered, rewritten))
+        Ok(Offer {
+            offered,
+            rewritten,
+            groups: self.groups() - groups,
+        })
+    }
+
+    /// Watches the stores and the machine from now on.
+    pub(crate) fn watch(&self) -> Watcher {
+        let store = self.bed.servers.store(0);
+        let replica = store.replicas.first().map(crate::stores::at);
+        Watcher::start(crate::stores::at(&store.primary), replica)
+    }
+
+    /// Transactions of the conductor so far.
+    fn groups(&self) -> u64 {
+        let text = self.metrics();
+        let lines = text.lines();
+        let mut counts =
+            lines.filter_map(|line| line.strip_prefix("conductor_groups_total{partition=\"0\"} "));
+        counts
+            .next()
+            .and_then(|count| count.parse().ok())
+            .unwrap_or(0)
+    }
+
+    /// The page of figures of the conductor; empty where something else runs.
+    fn metrics(&self) -> String {
+        let Running::Conductor { conductor, .. } = &self.running else {
+            return String::new();
+        };
+        conductor
+            .page("/metrics")
+            .map_or(String::new(), |(_, text)| text)
     }
 
     fn store(&self) -> anyhow::Result<Connection> {
@@ -320,12 +364,7 @@ impl Session {
     }
 
     fn steps(&self) -> Vec<(String, f64)> {
-        let Running::Conductor { conductor, .. } = &self.running else {
-            return Vec::new();
-        };
-        let text = conductor
-            .page("/metrics")
-            .map_or(String::new(), |(_, text)| text);
+        let text = self.metrics();
         let sums = text
             .lines()
             .filter(|line| line.starts_with("conductor_step_seconds_sum{"));

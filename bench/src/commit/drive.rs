@@ -1,11 +1,11 @@
 //! One partition's writes against its store, a packet at a time.
 
-use super::load::{Load, Wait, packet};
+use super::load::{Load, StoredDue, Wait, packet};
 use crate::connection::{Connection, StoreAt};
 use crate::figures::{histogram, record};
 use anyhow::{Context, bail, ensure};
 use conductor_engine::{PairId, Side};
-use conductor_io::keys::field;
+use conductor_io::keys::{Keys, field};
 use conductor_io::resp::{Packer, Reply};
 use conductor_io::wire::Digest;
 use hdrhistogram::Histogram;
@@ -38,23 +38,19 @@ pub(crate) fn drive(
     wait: Option<Wait>,
     way: Way,
 ) -> anyhow::Result<Driven> {
-    let mut core = Core {
-        connection: Connection::open(store)?,
-        wait,
-        waited_again: 0,
-    };
-    core.connection.ask(&["SET", load.keys.epoch(), "1"])?;
+    let mut core = Core::open(store, wait)?;
+    core.own(&load.keys)?;
     let (mut times, mut bytes) = (histogram(), Vec::new());
     for group in &load.groups {
         let replies = packet(&load.keys, group, wait, &mut bytes);
         let began = Instant::now();
         match way {
             Way::OnePacket => {
-                core.connection.send(&bytes)?;
+                core.send(&bytes)?;
                 core.one_packet(replies, group.writes)?;
             }
             Way::ExecThenWait => {
-                core.connection.send(&group.transaction)?;
+                core.send(&group.transaction)?;
                 core.executed(group.writes)?;
                 core.disks_alone()?;
             }
@@ -67,13 +63,32 @@ pub(crate) fn drive(
     })
 }
 
-struct Core {
+/// The one connection.
+pub(super) struct Core {
     connection: Connection,
     wait: Option<Wait>,
     waited_again: u64,
 }
 
 impl Core {
+    pub(super) fn open(store: &StoreAt, wait: Option<Wait>) -> anyhow::Result<Self> {
+        Ok(Self {
+            connection: Connection::open(store)?,
+            wait,
+            waited_again: 0,
+        })
+    }
+
+    /// Writes the epoch that every packet expects.
+    pub(super) fn own(&mut self, keys: &Keys) -> anyhow::Result<()> {
+        self.connection.ask(&["SET", keys.epoch(), "1"])?;
+        Ok(())
+    }
+
+    pub(super) fn send(&mut self, packet: &[u8]) -> anyhow::Result<()> {
+        self.connection.send(packet)
+    }
+
     /// Takes the replies of a transaction; all of it must be done.
     fn executed(&mut self, writes: usize) -> anyhow::Result<()> {
         for _ in 0..=writes {
@@ -94,7 +109,8 @@ impl Core {
         Ok(())
     }
 
-    fn one_packet(&mut self, replies: usize, writes: usize) -> anyhow::Result<()> {
+    /// Takes the replies of the conductor's packet, and waits again where the disks were too slow.
+    pub(super) fn one_packet(&mut self, replies: usize, writes: usize) -> anyhow::Result<()> {
         self.executed(writes)?;
         for _ in 0..replies - writes - 2 - self.waits() - 2 {
             self.plain()?;
@@ -167,26 +183,69 @@ fn enough(disks: &Reply, wait: Wait) -> bool {
 
 /// Insists that the store holds the events and the orders that the decisions say.
 pub(crate) fn check(store: &StoreAt, load: &Load, pairs: &[PairId]) -> anyhow::Result<()> {
-    let mut connection = Connection::open(store)?;
+    let (mut connection, due) = (Connection::open(store)?, &load.due);
     let (events, digest) = stream(&mut connection, load.keys.events())?;
     ensure!(
-        (events, &digest) == (load.events, &load.digest),
+        (events, &digest) == (due.events, &due.digest),
         "the stream holds {events} events ({digest}), not {} ({}): there is no speed to print",
-        load.events,
-        load.digest
+        due.events,
+        due.digest
     );
+    check_resting(&mut connection, &load.keys, due, pairs)
+}
+
+/// Insists that so many orders rest.
+pub(super) fn check_resting(
+    connection: &mut Connection,
+    keys: &Keys,
+    due: &StoredDue,
+    pairs: &[PairId],
+) -> anyhow::Result<()> {
     let mut resting = 0;
     for pair in pairs {
         for side in [Side::Ask, Side::Bid] {
-            resting += connection.number(&["ZCARD", &load.keys.book(*pair, side)])?;
+            resting += connection.number(&["ZCARD", &keys.book(*pair, side)])?;
         }
     }
     ensure!(
-        resting == load.resting as u64,
+        resting == due.resting as u64,
         "{resting} orders rest, not {}: there is no speed to print",
-        load.resting
+        due.resting
     );
     Ok(())
+}
+
+/// Events that were taken out of a stream.
+#[derive(Debug, Default)]
+pub(super) struct Drained {
+    pub(super) events: usize,
+    so_far: Digest,
+}
+
+impl Drained {
+    /// Takes everything that is there.
+    pub(super) fn take(&mut self, connection: &mut Connection, key: &str) -> anyhow::Result<()> {
+        loop {
+            let page = connection.ask(&["XRANGE", key, "-", "+", "COUNT", PAGE])?;
+            let entries = page.elements().context("XRANGE gives entries")?;
+            if entries.is_empty() {
+                return Ok(());
+            }
+            let mut deletion = vec!["XDEL", key];
+            for entry in entries {
+                self.so_far
+                    .line(event(entry).context("an entry holds an event")?);
+                let id = entry.elements().and_then(|parts| parts.first()?.text());
+                deletion.push(id.context("an entry has an id")?);
+            }
+            self.events += entries.len();
+            connection.ask(&deletion)?;
+        }
+    }
+
+    pub(super) fn digest(&self) -> String {
+        self.so_far.hex()
+    }
 }
 
 /// How many events a stream holds, and their digest.

@@ -40,10 +40,16 @@ pub(crate) struct Load {
     pub(crate) keys: Keys,
     pub(crate) groups: Vec<Group>,
     pub(crate) commands: usize,
-    /// What the stream must hold afterwards.
+    pub(crate) due: StoredDue,
+}
+
+/// What a store must hold afterwards.
+#[derive(Debug)]
+pub(crate) struct StoredDue {
+    /// Events that went into the stream.
     pub(crate) events: usize,
     pub(crate) digest: String,
-    /// How many orders must rest afterwards.
+    /// How many orders rest.
     pub(crate) resting: usize,
 }
 
@@ -71,42 +77,82 @@ pub(crate) fn load(
     commands: &[Command],
     group: usize,
 ) -> anyhow::Result<Load> {
-    let cell = Cell {
-        partition,
-        partition_count: partitions,
-        pairs: BTreeMap::new(),
-    };
-    let keys = Keys::new(partition);
-    let mut matcher = Matcher::new(cell, FastBook::default(), Cursor::default());
-    let (mut digest, mut events, mut line) = (Digest::default(), 0, Vec::new());
+    let mut spelling = Spelling::new(partition, partitions, commands.iter().cloned());
     let mut groups = Vec::new();
-    let mut chunks = commands.chunks(group).peekable();
-    while let Some(chunk) = chunks.next() {
-        let (mut accepted, mut writes) = (AcceptedOrders::default(), Vec::new());
-        for command in chunk {
-            matcher.apply(command, &mut accepted, &mut writes)?;
-        }
-        writes.push(Write::Cursor(matcher.cursor().clone()));
-        for event in writes.iter().filter_map(event) {
-            line.clear();
-            encode_event(event, partition, &mut line);
-            digest.line(&line);
-            events += 1;
-        }
-        groups.push(spell(
-            &keys,
-            &writes,
-            chunks.peek().copied().unwrap_or_default(),
-        ));
+    while let Some(next) = spelling.next_group(group)? {
+        groups.push(next);
     }
     Ok(Load {
-        keys,
+        keys: Keys::new(partition),
         groups,
         commands: commands.len(),
-        events,
-        digest: digest.hex(),
-        resting: conductor_engine::Book::len(matcher.book()),
+        due: spelling.end(),
     })
+}
+
+/// Commands that are decided and spelled, a group at a time.
+pub(crate) struct Spelling<C> {
+    partition: PartitionId,
+    keys: Keys,
+    matcher: Matcher<FastBook>,
+    commands: C,
+    /// Commands of the group that comes next, for the look-ups of the one before.
+    coming: Vec<Command>,
+    digest: Digest,
+    events: usize,
+    line: Vec<u8>,
+}
+
+impl<C: Iterator<Item = Command>> Spelling<C> {
+    pub(crate) fn new(partition: PartitionId, partitions: u32, commands: C) -> Self {
+        let cell = Cell {
+            partition,
+            partition_count: partitions,
+            pairs: BTreeMap::new(),
+        };
+        Self {
+            partition,
+            keys: Keys::new(partition),
+            matcher: Matcher::new(cell, FastBook::default(), Cursor::default()),
+            commands,
+            coming: Vec::new(),
+            digest: Digest::default(),
+            events: 0,
+            line: Vec::new(),
+        }
+    }
+
+    /// The next group of so many commands; the last one may have fewer.
+    pub(crate) fn next_group(&mut self, count: usize) -> anyhow::Result<Option<Group>> {
+        let mut group = std::mem::take(&mut self.coming);
+        let missing = count.saturating_sub(group.len());
+        group.extend(self.commands.by_ref().take(missing));
+        if group.is_empty() {
+            return Ok(None);
+        }
+        self.coming.extend(self.commands.by_ref().take(count));
+        let (mut accepted, mut writes) = (AcceptedOrders::default(), Vec::new());
+        for command in &group {
+            self.matcher.apply(command, &mut accepted, &mut writes)?;
+        }
+        writes.push(Write::Cursor(self.matcher.cursor().clone()));
+        for event in writes.iter().filter_map(event) {
+            self.line.clear();
+            encode_event(event, self.partition, &mut self.line);
+            self.digest.line(&self.line);
+            self.events += 1;
+        }
+        Ok(Some(spell(&self.keys, &writes, &self.coming)))
+    }
+
+    /// What the store must hold of everything that was spelled.
+    pub(crate) fn end(self) -> StoredDue {
+        StoredDue {
+            events: self.events,
+            digest: self.digest.hex(),
+            resting: conductor_engine::Book::len(self.matcher.book()),
+        }
+    }
 }
 
 fn event(write: &Write) -> Option<&Event> {
