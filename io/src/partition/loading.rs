@@ -7,7 +7,7 @@
 
 use super::session::{CONNECT_TIMEOUT, REPLY_MARGIN, Session, within};
 use crate::keys::Keys;
-use crate::resp::Reply;
+use crate::resp::{Packer, Reply};
 use crate::store::{Link, LinkError, is_wrong_type, meta, unexpected};
 use crate::wire;
 use conductor_engine::limits::LOAD_PAGE_MEMBERS;
@@ -17,6 +17,7 @@ use conductor_engine::partition::{
 use conductor_engine::staging::Cursor;
 use conductor_engine::{OrderId, PairDecimals, PairId, Side};
 use glommio::net::TcpStream;
+use std::time::Duration;
 
 /// A reply, or what is wrong with the key that was asked for.
 type Read = Result<Reply, String>;
@@ -80,7 +81,7 @@ impl Session {
 
     /// Asks for a record; a key that holds something of another kind is no failure of the session.
     async fn read(&self, link: &mut Link<TcpStream>, parts: &[&[u8]]) -> Result<Read, LinkError> {
-        let asked = within(self.site.waits.timeout * 2 + REPLY_MARGIN, link.ask(parts)).await;
+        let asked = within(self.page_limit(), link.ask(parts)).await;
         match asked {
             Err(LinkError::Refused { words, .. }) if is_wrong_type(&words) => Ok(Err(words)),
             asked => asked.map(Ok),
@@ -147,6 +148,8 @@ impl Session {
         })
     }
 
+    /// Reads one side, best first. While the server looks the records of a page up, the page before
+    /// it is handed on.
     async fn side(
         &self,
         link: &mut Link<TcpStream>,
@@ -154,81 +157,114 @@ impl Session {
         decimals: Option<PairDecimals>,
         side: Side,
     ) -> Result<(), LinkError> {
-        let mut from = 0;
-        loop {
-            let members = self.page(link, pair, side, from).await?;
-            let (read, full) = (members.len(), members.len() == LOAD_PAGE_MEMBERS);
+        let tell = |(found, records): (Vec<Found>, Vec<Reply>)| {
+            let mut records = records.into_iter();
+            let members = found.into_iter();
+            let members = members.map(|found| found.with_records(&mut records));
             self.tell(StoreEvent::Page(LoadedPage {
                 pair,
                 decimals,
                 side,
-                members,
+                members: members.collect(),
             }));
-            from += read;
-            if !full {
-                return Ok(());
-            }
+        };
+        let (mut from, mut members, mut read) = (0, Vec::new(), None);
+        let mut more = true;
+        while more {
+            let asked = self.ask_page(link, pair, side, from, &members).await?;
+            read.take().map(tell);
+            let (records, range) = within(self.page_limit(), asked.answer(link)).await?;
+            // The first page has no members yet, and brings the decimals of an empty side.
+            read = Some((members, records));
+            members = self.members(pair, side, range)?;
+            from += members.len();
+            more = !members.is_empty();
         }
+        read.map(tell);
+        Ok(())
     }
 
-    /// One page of members with their records, best first.
-    async fn page(
+    fn page_limit(&self) -> Duration {
+        self.site.waits.timeout * 2 + REPLY_MARGIN
+    }
+
+    /// Asks for the records of some members, and for the members that follow.
+    async fn ask_page(
         &self,
         link: &mut Link<TcpStream>,
         pair: PairId,
         side: Side,
         from: usize,
-    ) -> Result<Vec<LoadedMember>, LinkError> {
-        let key = self.site.keys.book(pair, side);
+        members: &[Found],
+    ) -> Result<Asked, LinkError> {
+        let keys = &self.site.keys;
         let range: &[u8] = match side {
             Side::Ask => b"ZRANGE",
             Side::Bid => b"ZREVRANGE",
         };
+        let mut packet = Vec::new();
+        let mut packer = Packer::new(&mut packet);
+        for order in members.iter().flat_map(|found| &found.candidates) {
+            packer
+                .start(b"HGETALL")
+                .build(|out| keys.write_order(&order.id, out))
+                .end();
+        }
+        let records = packer.packed();
         let (first, last) = (from.to_string(), (from + LOAD_PAGE_MEMBERS - 1).to_string());
-        let parts: [&[u8]; 4] = [range, key.as_bytes(), first.as_bytes(), last.as_bytes()];
-        let reply = match self.read(link, &parts).await? {
-            Ok(reply) => reply,
-            Err(detail) => {
-                self.unreadable(&key, detail);
-                return Ok(Vec::new());
-            }
-        };
-        let members = reply.elements().ok_or_else(|| unexpected("ZRANGE"))?;
-        let found: Vec<Found> = members
-            .iter()
-            .map(|member| Found::of(side, member))
-            .collect();
-        let records = self.records(link, &found).await?;
-        let mut records = records.into_iter();
-        Ok(found
-            .into_iter()
-            .map(|found| found.with_records(&mut records))
-            .collect())
+        packer
+            .start(range)
+            .part(keys.book(pair, side).as_bytes())
+            .part(first.as_bytes())
+            .part(last.as_bytes())
+            .end();
+        within(self.page_limit(), link.send(&packet)).await?;
+        Ok(Asked { records })
     }
 
-    async fn records(
-        &self,
-        link: &mut Link<TcpStream>,
-        found: &[Found],
-    ) -> Result<Vec<Reply>, LinkError> {
-        let keys = &self.site.keys;
-        let asking = link.ask_all(|packer| {
-            for order in found.iter().flat_map(|found| found.candidates.iter()) {
-                packer
-                    .start(b"HGETALL")
-                    .build(|out| keys.write_order(&order.id, out))
-                    .end();
+    /// The members of a page; a key that holds something of another kind has none.
+    fn members(&self, pair: PairId, side: Side, range: Reply) -> Result<Vec<Found>, LinkError> {
+        if let Reply::Error(words) = range {
+            if is_wrong_type(&words) {
+                self.unreadable(&self.site.keys.book(pair, side), words);
+                return Ok(Vec::new());
             }
-        });
-        let replies = within(self.site.waits.timeout * 2 + REPLY_MARGIN, asking).await?;
-        let refused = |words: &&str| !is_wrong_type(words);
-        match replies.iter().filter_map(Reply::error).find(refused) {
-            None => Ok(replies),
-            Some(words) => Err(LinkError::Refused {
-                command: "HGETALL".to_owned(),
-                words: words.to_owned(),
-            }),
+            return Err(refused("ZRANGE", words));
         }
+        let members = range.elements().ok_or_else(|| unexpected("ZRANGE"))?;
+        Ok(members
+            .iter()
+            .map(|member| Found::of(side, member))
+            .collect())
+    }
+}
+
+/// A page that was asked for.
+struct Asked {
+    records: usize,
+}
+
+impl Asked {
+    /// The records, and the reply to the range behind them.
+    async fn answer(self, link: &mut Link<TcpStream>) -> Result<(Vec<Reply>, Reply), LinkError> {
+        let mut records = Vec::with_capacity(self.records);
+        for _ in 0..self.records {
+            let record = link.reply().await?;
+            match record {
+                Reply::Error(words) if !is_wrong_type(&words) => {
+                    return Err(refused("HGETALL", words));
+                }
+                record => records.push(record),
+            }
+        }
+        Ok((records, link.reply().await?))
+    }
+}
+
+fn refused(command: &str, words: String) -> LinkError {
+    LinkError::Refused {
+        command: command.to_owned(),
+        words,
     }
 }
 
