@@ -73,6 +73,7 @@ pub(crate) fn run(arguments: &Arguments, keep: &Keep) -> anyhow::Result<()> {
             replicas: arguments.replicas,
             seed: arguments.seed,
             commands: arguments.commands * arguments.runs as usize,
+            setting: None,
         };
         let mut session = Session::start(system, plan).await?;
         let mut rates = Vec::new();

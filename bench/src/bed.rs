@@ -24,10 +24,21 @@ pub(crate) struct Bed {
 impl Bed {
     /// Starts them, writes the records that no conductor may write, and declares the queues.
     pub(crate) async fn start(layout: &Layout) -> anyhow::Result<Self> {
+        Self::start_with(layout, &[]).await
+    }
+
+    /// The same with settings that differ, as the environment spells them.
+    pub(crate) async fn start_with(
+        layout: &Layout,
+        variables: &[(&str, &str)],
+    ) -> anyhow::Result<Self> {
         let servers = Arc::new(CellServers::start(layout)?);
         let listed: Vec<String> = (0..layout.partitions).map(|it| it.to_string()).collect();
         let partitions = (keys::PARTITIONS.environment(), listed.join(","));
-        let environment: Environment = [partitions].into_iter().collect();
+        let varied = variables
+            .iter()
+            .map(|(name, value)| (*name, (*value).to_owned()));
+        let environment: Environment = varied.chain([partitions]).collect();
         let settings = Settings::load(&Sources {
             file: Some(servers.settings_file().to_owned()),
             environment,

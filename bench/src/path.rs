@@ -49,6 +49,10 @@ pub(crate) struct Arguments {
     /// The same traffic beside it, moved by a process that decides nothing
     #[arg(long)]
     bare: bool,
+    /// The conductor again with another setting, in turn: a variable of its environment and the
+    /// values to try, such as MATCHING_PREFETCH=128,1024
+    #[arg(long, value_name = "NAME=VALUE,...", value_parser = varied)]
+    vary: Option<Varied>,
     /// Commands of a baseline in each run
     #[arg(long, default_value_t = 1_000)]
     others_commands: usize,
@@ -159,6 +163,30 @@ impl Arguments {
     }
 }
 
+/// A setting and the values to try.
+#[derive(Clone, Debug)]
+struct Varied {
+    name: String,
+    values: Vec<String>,
+}
+
+impl Varied {
+    fn settings(&self) -> impl Iterator<Item = (String, String)> {
+        let name = |value: &String| (self.name.clone(), value.clone());
+        self.values.iter().map(name)
+    }
+}
+
+fn varied(text: &str) -> Result<Varied, String> {
+    let Some((name, values)) = text.split_once('=') else {
+        return Err("write NAME=VALUE,VALUE".to_owned());
+    };
+    Ok(Varied {
+        name: name.to_owned(),
+        values: values.split(',').map(str::to_owned).collect(),
+    })
+}
+
 /// What the open loop came to.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -218,6 +246,8 @@ impl Open {
 #[serde(rename_all = "camelCase")]
 struct Row {
     system: System,
+    /// What differs from the defaults.
+    setting: Option<String>,
     commands: usize,
     digest: String,
     commands_per_second: Rates,
@@ -242,29 +272,35 @@ async fn measure(arguments: &Arguments, keep: &Keep) -> anyhow::Result<()> {
         named.filter(|it| *it != System::Conductor && !(arguments.bare && *it == System::Bare)),
     );
     let mut sessions = Vec::new();
-    for system in systems {
+    let settings = arguments.vary.iter().flat_map(Varied::settings);
+    let varied = settings.map(|setting| (System::Conductor, Some(setting)));
+    let plain = systems.into_iter().map(|system| (system, None));
+    for (system, setting) in plain.chain(varied) {
         let plan = Plan {
             replicas: arguments.replicas,
             seed: arguments.seed,
             commands: arguments.count(system) * arguments.runs as usize,
+            setting: setting.clone(),
         };
-        sessions.push((Session::start(system, plan).await?, Vec::new()));
+        sessions.push((Session::start(system, plan).await?, setting, Vec::new()));
     }
     for _ in 0..arguments.runs {
-        for (session, runs) in &mut sessions {
+        for (session, _, runs) in &mut sessions {
             let count = arguments.count(session.system);
             runs.push(session.run(count, arguments.window).await?);
         }
     }
     let open = match sessions.first_mut() {
-        Some((session, runs)) => arguments.offer(session, runs, keep).await?,
+        Some((session, _, runs)) => arguments.offer(session, runs, keep).await?,
         None => None,
     };
     let (mut rows, mut versions) = (Vec::new(), json!(null));
-    for (session, runs) in sessions {
+    for (session, setting, runs) in sessions {
         versions = session.versions()?;
         let system = session.system;
-        rows.push(Row::of(system, session.end().await?, &runs));
+        let row = Row::of(system, session.end().await?, &runs);
+        let setting = setting.map(|(name, value)| format!("{name}={value}"));
+        rows.push(Row { setting, ..row });
     }
     print(&rows);
     if let Some(open) = &open {
@@ -283,6 +319,11 @@ async fn measure(arguments: &Arguments, keep: &Keep) -> anyhow::Result<()> {
 }
 
 impl Row {
+    fn name(&self) -> String {
+        let setting = self.setting.iter().map(|setting| format!(", {setting}"));
+        format!("{}{}", self.system.name(), setting.collect::<String>())
+    }
+
     fn of(system: System, digest: String, runs: &[Measured]) -> Self {
         let rates = runs.iter().map(|run| rate(run.commands, run.elapsed));
         let at = |quantile: f64| {
@@ -316,6 +357,7 @@ impl Row {
             .for_each(|(_, seconds)| *seconds *= 100.0 / whole.max(f64::EPSILON));
         Self {
             system,
+            setting: None,
             commands,
             digest,
             commands_per_second: Rates::of(rates.collect()),
@@ -352,21 +394,13 @@ fn print(rows: &[Row]) {
             [rates.median, rates.least, rates.most].map(|it| it.to_string());
         let times = [row.reply_ms_p50, row.reply_ms_p99, row.reply_ms_p999];
         let [p50, p99, p999] = times.map(|it| format!("{it:.1}"));
-        [
-            row.system.name().to_owned(),
-            median,
-            least,
-            most,
-            p50,
-            p99,
-            p999,
-        ]
+        [row.name(), median, least, most, p50, p99, p999]
     });
     println!("{}", table(head, shown));
     for row in rows {
         println!(
             "{}: replies, events and book are the engine's; digest {}",
-            row.system.name(),
+            row.name(),
             row.digest
         );
         let cpu = row
@@ -393,10 +427,7 @@ fn print(rows: &[Row]) {
                 ours.commands_per_second.median,
                 other.commands_per_second.median,
             );
-            println!(
-                "the conductor is {times:.1} times the {}",
-                other.system.name()
-            );
+            println!("the conductor is {times:.2} times the {}", other.name());
         }
     }
 }

@@ -67,7 +67,7 @@ enum Running {
 }
 
 /// What a session is to run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// Replicas whose disks are waited for; none means the policy memory.
     pub(crate) replicas: usize,
@@ -75,6 +75,8 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     /// Commands that it will be sent in all.
     pub(crate) commands: usize,
+    /// A setting of the conductor and the outbox, as the environment spells it.
+    pub(crate) setting: Option<(String, String)>,
 }
 
 /// One system with servers of its own.
@@ -116,11 +118,16 @@ pub(crate) struct Measured {
 impl Session {
     /// Starts everything.
     pub(crate) async fn start(system: System, plan: Plan) -> anyhow::Result<Self> {
-        let bed = Bed::start(&Layout {
+        let setting = plan.setting.as_ref();
+        let variables: Vec<(&str, &str)> = setting
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .into_iter()
+            .collect();
+        let layout = Layout {
             replicas: plan.replicas,
             ..Layout::default()
-        })
-        .await?;
+        };
+        let bed = Bed::start_with(&layout, &variables).await?;
         let workload = || {
             Workload::new(WorkloadOptions {
                 seed: plan.seed,
@@ -129,8 +136,8 @@ impl Session {
         };
         let running = match system {
             System::Conductor => {
-                let conductor = Box::new(bed.servers.conductor("conductor", &[0], &[])?);
-                let outbox = outbox(&bed)?;
+                let conductor = bed.servers.conductor("conductor", &[0], &variables)?;
+                let (conductor, outbox) = (Box::new(conductor), outbox(&bed, &variables)?);
                 conductor.wait_ready(READY_WITHIN)?;
                 Running::Conductor { conductor, outbox }
             }
@@ -140,7 +147,7 @@ impl Session {
                     plan.replicas,
                     workload()?.take(plan.commands).map(to_the_only_partition),
                 )?),
-                outbox: outbox(&bed)?,
+                outbox: outbox(&bed, &[])?,
             },
             System::Baseline | System::BaselineMended => {
                 let mended = system == System::BaselineMended;
@@ -378,8 +385,8 @@ impl Session {
     }
 }
 
-fn outbox(bed: &Bed) -> anyhow::Result<Box<Instance>> {
-    let outbox = bed.servers.outbox("outbox", &[0], &[])?;
+fn outbox(bed: &Bed, variables: &[(&str, &str)]) -> anyhow::Result<Box<Instance>> {
+    let outbox = bed.servers.outbox("outbox", &[0], variables)?;
     outbox.wait_ready(READY_WITHIN)?;
     Ok(Box::new(outbox))
 }

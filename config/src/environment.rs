@@ -166,6 +166,7 @@ impl Environment {
             share,
             io: self.number(keys::IO_CORE)?,
             partitions: self.numbers(keys::PARTITION_CORES)?,
+            spin_us: self.number(keys::SPIN)?,
         })
     }
 

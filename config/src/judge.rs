@@ -74,6 +74,7 @@ pub(crate) fn settings(file: Raw, environment: Raw) -> Result<Settings, ConfigEr
         event_stream_entries_max: limits::EVENT_STREAM_ENTRIES
             .judge(raw.events.stream_entries_max)?,
         watchdog: Duration::from_millis(watchdog),
+        spin: Duration::from_micros(limits::SPIN_US.judge(raw.cores.spin_us)?),
         admin_address: address::admin(keys::ADMIN_ADDRESS, admin, ADMIN_DEFAULT)?,
         outbox: outbox(&raw.outbox, durability)?,
         pairs: pairs(&raw.pairs)?,

@@ -90,6 +90,7 @@ keys! {
     SHARE_CORES = "cores" "share" "MATCHING_SHARE_CORES";
     IO_CORE = "cores" "io" "MATCHING_IO_CORE";
     PARTITION_CORES = "cores" "partitions" "MATCHING_CORES";
+    SPIN = "cores" "spin_us" "MATCHING_SPIN_US";
     GROUP_COMMANDS = "group" "commands_max" "MATCHING_GROUP_COMMANDS_MAX";
     GROUP_WRITES = "group" "writes_max" "MATCHING_GROUP_WRITES_MAX";
     RESULT_RETENTION = "results" "retention_seconds" "MATCHING_RESULT_RETENTION_SECONDS";

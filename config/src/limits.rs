@@ -90,6 +90,13 @@ pub const WATCHDOG_MS: Limit = Limit {
     most: 3_600_000,
     default: 30_000,
 };
+/// Longer than a commit takes would never park.
+pub const SPIN_US: Limit = Limit {
+    key: keys::SPIN,
+    least: 0,
+    most: 10_000,
+    default: 0,
+};
 /// Confirms that may be open at once.
 pub const OUTBOX_WINDOW: Limit = Limit {
     key: keys::OUTBOX_WINDOW,
@@ -127,5 +134,6 @@ const fn holds(limit: Limit) -> bool {
 const _: () = assert!(holds(PARTITION_COUNT) && holds(PREFETCH) && holds(STORE_PORT));
 const _: () = assert!(holds(DURABILITY_TIMEOUT_MS) && holds(REPLICAS) && holds(WATCHDOG_MS));
 const _: () = assert!(holds(GROUP_COMMANDS) && holds(GROUP_WRITES) && holds(EVENT_STREAM_ENTRIES));
+const _: () = assert!(holds(SPIN_US));
 const _: () = assert!(holds(OUTBOX_WINDOW) && holds(OUTBOX_BATCH) && holds(OUTBOX_LEASE_MS));
 const _: () = assert!(LEASE_WAITS * DURABILITY_TIMEOUT_MS.default <= OUTBOX_LEASE_MS.default);

@@ -118,6 +118,7 @@ pub(crate) struct RawCores {
     pub(crate) share: Option<bool>,
     pub(crate) io: Option<u64>,
     pub(crate) partitions: Option<Vec<u64>>,
+    pub(crate) spin_us: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -287,7 +288,7 @@ overlay!(RawBroker with a password: uri, username);
 overlay!(RawStore with a password: host, port, username);
 overlay!(RawSentinel with a password: hosts, name, username);
 overlay!(RawDurability: policy, timeout_ms, replicas);
-overlay!(RawCores: share, io, partitions);
+overlay!(RawCores: share, io, partitions, spin_us);
 overlay!(RawGroup: commands_max, writes_max);
 overlay!(RawResults: retention_seconds);
 overlay!(RawEvents: stream_entries_max);

@@ -39,6 +39,8 @@ pub struct Settings {
     pub event_stream_entries_max: u64,
     /// How long a queue with messages may stay silent before the connection is made anew.
     pub watchdog: Duration,
+    /// How long a partition's core looks for work before it sleeps.
+    pub spin: Duration,
     /// Where the conductor serves its admin pages.
     pub admin_address: SocketAddr,
     /// What concerns the outbox alone.

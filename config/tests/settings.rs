@@ -84,6 +84,7 @@ fn the_defaults_are_these() {
     assert_eq!(settings.result_retention, None);
     assert_eq!(settings.event_stream_entries_max, 1_000_000);
     assert_eq!(settings.watchdog, Duration::from_secs(30));
+    assert_eq!(settings.spin, Duration::ZERO);
     assert_eq!(settings.admin_address.to_string(), "127.0.0.1:9601");
     assert_eq!(settings.outbox.admin_address.to_string(), "127.0.0.1:9602");
     assert_eq!(
@@ -209,6 +210,7 @@ fn every_environment_name_is_read() {
             ("MATCHING_RESULT_RETENTION_SECONDS", "60"),
             ("MATCHING_EVENT_STREAM_ENTRIES_MAX", "7"),
             ("MATCHING_WATCHDOG_MS", "1000"),
+            ("MATCHING_SPIN_US", "50"),
             ("MATCHING_ADMIN_ADDRESS", "[::1]:1"),
             ("MATCHING_OUTBOX_ADMIN_ADDRESS", "0.0.0.0:2"),
             ("MATCHING_OUTBOX_WINDOW", "3"),
@@ -242,6 +244,7 @@ fn every_environment_name_is_read() {
     assert_eq!(settings.result_retention, Some(Duration::from_secs(60)));
     assert_eq!(settings.event_stream_entries_max, 7);
     assert_eq!(settings.watchdog, Duration::from_secs(1));
+    assert_eq!(settings.spin, Duration::from_micros(50));
     assert_eq!(settings.admin_address.to_string(), "[::1]:1");
     assert_eq!(settings.outbox.admin_address.to_string(), "0.0.0.0:2");
     assert_eq!((settings.outbox.window, settings.outbox.batch), (3, 4));

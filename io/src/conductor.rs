@@ -225,6 +225,7 @@ fn assignment(
         durability_timeout: timeout,
         result_retention_seconds: retention.map(|retention| retention.as_secs()),
         core,
+        spin: settings.spin,
         inbox,
         outbox,
         replies: replies.clone(),

@@ -54,6 +54,8 @@ pub struct Assignment {
     pub result_retention_seconds: Option<u64>,
     /// The core to run on; `None` leaves that to the kernel.
     pub core: Option<usize>,
+    /// How long it looks for work before it sleeps.
+    pub spin: Duration,
     /// Messages in.
     pub inbox: Receiver<ToPartition>,
     /// Messages out; never full, because it has room for all that can be outstanding.
@@ -102,6 +104,7 @@ fn run(assignment: Assignment, nudge: Arc<Nudge>) {
     }
     let executor = LocalExecutorBuilder::new(Placement::Unbound)
         .preempt_timer(PREEMPT_TIMER)
+        .spin_before_park(assignment.spin)
         .name(&format!("partition-{partition}"))
         .make();
     match executor {

@@ -349,6 +349,10 @@ const BEHAVIOUR: &[Refusal] = &[
         "[watchdog] silence_ms (MATCHING_WATCHDOG_MS) is 0; choose a number from 1000 to 3600000",
     ),
     environment(
+        &[("MATCHING_SPIN_US", "10001")],
+        "[cores] spin_us (MATCHING_SPIN_US) is 10001; choose a number from 0 to 10000",
+    ),
+    environment(
         &[("MATCHING_OUTBOX_WINDOW", "0")],
         "[outbox] window (MATCHING_OUTBOX_WINDOW) is 0; choose a number from 1 to 65536",
     ),
