@@ -4,7 +4,8 @@
 //! brings its own processor time and its own disk writes? Both cells run on one machine and one
 //! broker; control groups hold each cell's conductor, outbox, primary and replica together to a
 //! share of a core and to so many writes a second. The broker, the producer, the consumer and the
-//! Sentinels have no budget. One cell's runs and two cells' runs alternate; at last both run through
+//! Sentinels have no budget. Beside it two partitions in one process, which share an I/O core and
+//! have the budget of both. One cell's runs and two cells' runs alternate; at last both run through
 //! a forced failover of one. Every reply, event and book must be the engine's throughout.
 
 mod budget;
@@ -13,7 +14,7 @@ mod cells;
 use crate::figures::{Rates, rate, ratio};
 use crate::record::{Keep, Run, table, value};
 use budget::Limits;
-use cells::{CELLS, Cells, fail_over};
+use cells::{CELLS, Cells, Spread, fail_over};
 use conductor_tools::client::block_on;
 use serde::Serialize;
 use serde_json::json;
@@ -54,6 +55,8 @@ struct Figures {
     ratio: f64,
     passes: bool,
     with_failover_per_second: u64,
+    /// Both partitions in one process, on one I/O core, with the budget of both.
+    one_process: Rates,
     digests: Vec<String>,
 }
 
@@ -66,7 +69,7 @@ async fn measure(arguments: &Arguments, keep: &Keep) -> anyhow::Result<()> {
         cpu_percent: arguments.cpu_percent,
         write_iops: arguments.write_iops,
     };
-    let mut cells = Cells::start(limits, arguments.seed).await?;
+    let mut cells = Cells::start(Spread::Cells, limits, arguments.seed).await?;
     let (count, window) = (arguments.commands as usize, arguments.window);
     let both = CELLS as usize;
     let (mut one, mut two) = (Vec::new(), Vec::new());
@@ -79,6 +82,14 @@ async fn measure(arguments: &Arguments, keep: &Keep) -> anyhow::Result<()> {
     }
     let through = cells.run(both, count, window, Some(fail_over)).await?;
     let versions = cells.bed.versions()?;
+    let mut digests = cells.end().await?;
+    let mut cells = Cells::start(Spread::OneProcess, limits, arguments.seed).await?;
+    let mut shared = Vec::new();
+    for _ in 0..arguments.runs {
+        let elapsed = cells.run(both, count, window, None).await?;
+        shared.push(rate(both * count, elapsed));
+    }
+    digests.extend(cells.end().await?);
     let (one, two) = (Rates::of(one), Rates::of(two));
     let ratio = ratio(two.median, one.median);
     let figures = Figures {
@@ -87,7 +98,8 @@ async fn measure(arguments: &Arguments, keep: &Keep) -> anyhow::Result<()> {
         one_cell: one,
         two_cells: two,
         with_failover_per_second: rate(both * count, through),
-        digests: cells.end().await?,
+        one_process: Rates::of(shared),
+        digests,
     };
     print(&figures);
     keep.run(&Run {
@@ -111,6 +123,7 @@ fn print(figures: &Figures) {
     let rows = [
         row("one", &figures.one_cell),
         row("two", &figures.two_cells),
+        row("two partitions in one process", &figures.one_process),
     ];
     println!("{}", table(["cells", "commands/s", "least", "most"], rows));
     println!(

@@ -23,6 +23,16 @@ pub(crate) struct Limits {
     pub(crate) write_iops: u32,
 }
 
+impl Limits {
+    /// What so many cells may use together.
+    pub(crate) const fn times(self, cells: u32) -> Self {
+        Self {
+            cpu_percent: self.cpu_percent * cells,
+            write_iops: self.write_iops * cells,
+        }
+    }
+}
+
 /// A group that holds processes to its limits.
 #[derive(Debug)]
 pub(crate) struct Budget {

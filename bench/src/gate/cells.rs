@@ -44,8 +44,17 @@ struct Lane {
     sent: u64,
 }
 
+/// How partitions are spread over processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spread {
+    /// Each has a process, and a budget, of its own.
+    Cells,
+    /// One process serves both, with one I/O core; one budget of the same size in all.
+    OneProcess,
+}
+
 impl Cells {
-    pub(crate) async fn start(limits: Limits, seed: u64) -> anyhow::Result<Self> {
+    pub(crate) async fn start(spread: Spread, limits: Limits, seed: u64) -> anyhow::Result<Self> {
         let bed = Bed::start(&Layout {
             partitions: CELLS,
             sentinels: 3,
@@ -53,24 +62,36 @@ impl Cells {
         })
         .await?;
         let (mut lanes, mut processes, mut budgets) = (Vec::new(), Vec::new(), Vec::new());
-        for cell in 0..CELLS {
+        let all: Vec<u32> = (0..CELLS).collect();
+        let together = match spread {
+            Spread::Cells => all.chunks(1),
+            Spread::OneProcess => all.chunks(all.len()),
+        };
+        for (number, partitions) in together.enumerate() {
             let folder = bed.servers.folder().path();
-            let budget = Budget::new(&format!("cell-{cell}"), limits, folder)?;
-            let conductor = bed
-                .servers
-                .conductor(&format!("conductor-{cell}"), &[cell], &[])?;
-            let outbox = bed
-                .servers
-                .outbox(&format!("outbox-{cell}"), &[cell], &[])?;
+            let limits = limits.times(u32::try_from(partitions.len())?);
+            let name = match spread {
+                Spread::Cells => format!("cell-{number}"),
+                Spread::OneProcess => format!("both-{number}"),
+            };
+            let budget = Budget::new(&name, limits, folder)?;
+            let name = format!("conductor-{number}");
+            let conductor = bed.servers.conductor(&name, partitions, &[])?;
+            let name = format!("outbox-{number}");
+            let outbox = bed.servers.outbox(&name, partitions, &[])?;
             for process in [&conductor, &outbox] {
                 process.wait_ready(READY_WITHIN)?;
                 budget.take(process.process().pid())?;
             }
-            for store in stores(bed.servers.store(cell as usize)) {
-                budget.take(store.process().pid())?;
+            for partition in partitions {
+                for store in stores(bed.servers.store(*partition as usize)) {
+                    budget.take(store.process().pid())?;
+                }
             }
             processes.extend([conductor, outbox]);
             budgets.push(budget);
+        }
+        for cell in 0..CELLS {
             lanes.push(Lane {
                 workload: Workload::new(WorkloadOptions {
                     seed: seed + u64::from(cell),
