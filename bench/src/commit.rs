@@ -61,6 +61,9 @@ pub(crate) struct Arguments {
     /// Seed of the workload
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Commands of each partition of the articles' way; each of its stalls takes a second
+    #[arg(long, default_value_t = 2_000)]
+    naive_commands: usize,
     /// Leave out the articles' way
     #[arg(long)]
     without_naive: bool,
@@ -133,7 +136,7 @@ pub(crate) fn run(arguments: &Arguments, keep: &Keep) -> anyhow::Result<()> {
         boundary: "commit",
         settings: json!({
             "partitions": arguments.partitions, "commands": arguments.commands,
-            "seed": arguments.seed, "stores": servers.of(Policy::AofReplicated).len(),
+            "naiveCommands": arguments.naive_commands, "seed": arguments.seed, "stores": servers.of(Policy::AofReplicated).len(),
             "private": arguments.store.is_empty(), "stallMs": STALL.as_millis(),
         }),
         servers: stores::versions(&servers.of(Policy::AofReplicated)[0])?,
@@ -195,6 +198,7 @@ struct Bench<'a> {
     servers: &'a Servers,
     partitions: u32,
     commands: Vec<Vec<Command>>,
+    naive_commands: usize,
 }
 
 impl<'a> Bench<'a> {
@@ -208,11 +212,19 @@ impl<'a> Bench<'a> {
             servers,
             partitions,
             commands: made.collect::<anyhow::Result<_>>()?,
+            naive_commands: arguments.naive_commands,
         })
     }
 
     fn row(&self, policy: Policy, way: Way, group: usize, keep: &Keep) -> anyhow::Result<Row> {
-        let numbered = self.commands.iter().zip(0..);
+        let count = match way {
+            Way::OnePacket => usize::MAX,
+            Way::ExecThenWait => self.naive_commands,
+        };
+        let of_each = self.commands.iter();
+        let commands: Vec<&[Command]> =
+            of_each.map(|all| all.get(..count).unwrap_or(all)).collect();
+        let numbered = commands.iter().zip(0..);
         let loads = numbered
             .map(|(commands, number)| load(PartitionId(number), self.partitions, commands, group))
             .collect::<anyhow::Result<Vec<_>>>()?;
@@ -227,7 +239,7 @@ impl<'a> Bench<'a> {
         })?;
         let elapsed = began.elapsed();
         for (place, load) in loads.iter().enumerate() {
-            let pairs: BTreeSet<_> = self.commands[place].iter().map(|it| it.pair).collect();
+            let pairs: BTreeSet<_> = commands[place].iter().map(|it| it.pair).collect();
             check(store(place), load, &pairs.into_iter().collect::<Vec<_>>())?;
         }
         let name = match way {
