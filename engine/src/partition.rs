@@ -113,6 +113,9 @@ pub struct Guards {
     pub halted: Option<HaltRecord>,
     /// Events that wait for the outbox.
     pub event_stream: u64,
+    /// Which history the store has, in its own words: another one after every promotion. `None`
+    /// where it does not say.
+    pub history: Option<String>,
 }
 
 /// Which cell a store is for.
@@ -257,7 +260,7 @@ pub enum BookRead {
     Known,
     /// All of it, and the cursor is as it was before the first page.
     Still,
-    /// All of it, while the cursor moved: somebody else was writing.
+    /// All of it or a part, while the cursor moved: somebody else was writing.
     Moving,
 }
 
@@ -335,6 +338,9 @@ pub enum Action {
     RaiseEpoch,
     /// Wait until enough disks have confirmed this connection's writes, or a time is over.
     AwaitDisks,
+    /// Read the whole book in advance, and give up once the cursor has moved. Looks at the
+    /// connection are reported meanwhile too.
+    Prepare,
     /// Read the cursor, and then the whole book unless the cursor is known.
     Load {
         /// A command whose record must still be there.
@@ -543,7 +549,6 @@ impl<G: GuardSet> Partition<G> {
             self.generation = Some(generation);
             self.phase = Phase::Standby;
             self.note(Note::StandingBy { generation });
-            self.prepare_book();
         } else {
             let reason = "the partition no longer waits for a channel".to_owned();
             self.act(Action::CloseChannel(generation, reason));
@@ -617,6 +622,7 @@ impl<G: GuardSet> Partition<G> {
     fn connecting(&mut self, event: StoreEvent) {
         match event {
             StoreEvent::Connected(guards) => {
+                self.preparation.connected(guards.history.clone());
                 if let Some(guards) = self.accept_guards(guards) {
                     self.open_unless_backlogged(&guards);
                 }
@@ -709,7 +715,7 @@ impl<G: GuardSet> Partition<G> {
         self.act(Action::Disconnect);
         self.epoch = None;
         self.replicas_seen = None;
-        self.preparation = Preparation::default();
+        self.preparation.doubted();
         if !self.guards.holds(Guard::ReloadOnDoubt) {
             self.keep_memory();
         }
@@ -760,6 +766,7 @@ impl<G: GuardSet> Partition<G> {
             }
             StoreEvent::Connected(guards) => {
                 self.note(Note::Resumed);
+                self.preparation.connected(guards.history.clone());
                 if let Some(guards) = self.accept_guards(guards) {
                     self.open_unless_backlogged(&guards);
                 }

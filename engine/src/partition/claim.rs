@@ -57,6 +57,7 @@ impl<G: GuardSet> Partition<G> {
     fn claim_step(&mut self, claim: Claim, event: StoreEvent) {
         match (claim, event) {
             (Claim::Connecting, StoreEvent::Connected(guards)) => {
+                self.preparation.connected(guards.history.clone());
                 if self.accept_guards(guards).is_some() {
                     self.phase = Phase::Claiming(Claim::Raising);
                     self.act(Action::RaiseEpoch);
@@ -70,6 +71,7 @@ impl<G: GuardSet> Partition<G> {
                 }
             }
             (Claim::Loading { epoch, mut loader }, StoreEvent::Page(page)) => {
+                self.forget_prepared();
                 loader.page(page);
                 self.phase = Phase::Claiming(Claim::Loading { epoch, loader });
             }
@@ -87,10 +89,14 @@ impl<G: GuardSet> Partition<G> {
                 },
             ) => {
                 let prepared = self.preparation.take();
-                let prepared = prepared.filter(|_| self.may_use_prepared(read));
                 let loaded = Box::new(match prepared {
-                    Some(prepared) => prepared.seen_again(remembered, halted),
-                    None => loader.finish(cursor, remembered, halted),
+                    Some(prepared) if self.may_use_prepared(read) => {
+                        prepared.seen_again(remembered, halted)
+                    }
+                    None if read == BookRead::Known => {
+                        return self.doubt("a book was named as known that is not there".into());
+                    }
+                    _ => loader.finish(cursor, remembered, halted),
                 });
                 self.phase = Phase::Claiming(Claim::Watching { epoch, loaded });
                 self.act(Action::WatchEpoch);
@@ -117,6 +123,13 @@ impl<G: GuardSet> Partition<G> {
         }
         self.phase = Phase::Claiming(Claim::Waiting { epoch, problem });
         self.act(Action::AwaitDisks);
+    }
+
+    /// A page means that the cursor has moved: two books at once would be one too many.
+    fn forget_prepared(&mut self) {
+        if self.guards.holds(Guard::UnmovedCursor) {
+            self.preparation.take();
+        }
     }
 
     /// A book from before the claim is used only if nobody has written since it was read.

@@ -302,17 +302,30 @@ impl Loaded {
         self.loader.violation.clone().map_or(Ok(()), Err)
     }
 
-    /// Whether nothing of it needs a judgement: then it may be used later as it is.
-    pub(super) fn is_faultless(&mut self) -> bool {
+    /// Whether nothing of it needs a judgement, so that it may be used later as it is; else what
+    /// does, in a sentence.
+    pub(super) fn judge_in_advance(&mut self) -> Result<(), String> {
         let Loader {
             rewrites,
             skipped,
             misconfigured,
             ..
         } = &self.loader;
-        let plain = rewrites.is_empty() && skipped.is_empty() && misconfigured.is_none();
-        self.audited = plain && self.readable().is_ok() && self.audit().is_ok();
-        self.audited
+        if let Some(line) = misconfigured {
+            return Err(line.clone());
+        }
+        if !skipped.is_empty() {
+            return Err(format!(
+                "{} index members have no usable record",
+                skipped.len()
+            ));
+        }
+        if !rewrites.is_empty() {
+            return Err(format!("{} members are of an older form", rewrites.len()));
+        }
+        let judged = self.readable().and_then(|()| self.audit());
+        self.audited = judged.is_ok();
+        judged.map_err(|violation| violation.to_string())
     }
 
     /// The same book, behind the raised epoch.

@@ -18,6 +18,11 @@ pub enum Note {
         /// The last event's sequence.
         sequence: u64,
     },
+    /// What was read while standing by is not kept; the next owner reads and judges it.
+    NotPrepared {
+        /// What needs a judgement.
+        fault: String,
+    },
     /// Ownership was taken.
     Claimed {
         /// The new epoch.
@@ -95,6 +100,11 @@ impl fmt::Display for Note {
             Note::Prepared { orders, sequence } => write!(
                 out,
                 "the book is loaded while standing by: {orders} orders, last sequence {sequence}"
+            ),
+            Note::NotPrepared { fault } => write!(
+                out,
+                "the book was read while standing by and is not kept, a takeover will read it \
+                 again: {fault}; run `cell reconcile`"
             ),
             Note::Claimed {
                 epoch,

@@ -1,11 +1,18 @@
 //! Reading the book while standing by, so that taking over needs no reading.
 //!
 //! Another process may be writing meanwhile, so what was read counts only while the store's cursor
-//! is the one from before the read: every transaction that changes a book moves it. That is looked
-//! at three times: at the end of the read, at each look at the idle connection, and by the claim,
-//! behind the raised epoch, when nobody else can move it any more. A book that is out of date is
-//! dropped at once. It is read again once the cursor has stood still between two looks, and not
-//! before a number of looks have gone by, since a read of a large book keeps the store busy.
+//! is the one from before the read: whoever changes a book moves it. That is looked at with every
+//! look at the idle connection, during the read and at its end, and by the claim, behind the raised
+//! epoch, when nobody else can move it any more. A claim that finds another store, or the same one
+//! with another history, uses nothing of it either: two histories can come to the same cursor.
+//!
+//! A read of a large book keeps the store busy. So it begins only when the cursor was the same at
+//! two looks, ends as soon as the cursor has moved, and is not begun again before a number of looks
+//! have gone by; a doubt does not shorten that. What was read and needs a judgement is not kept, and
+//! not read again while the cursor stands where it stood.
+//!
+//! Older members that an owner brings into today's form are the one change that may leave the cursor
+//! where it is: a book with such a member needs a judgement and is not kept.
 
 use super::load::{Loaded, Loader};
 use super::{Action, BookRead, HaltRecord, Note, Partition, StoreEvent};
@@ -31,8 +38,12 @@ pub(super) struct Preparation {
     state: State,
     /// The cursor at the last look.
     seen: Option<Cursor>,
-    /// Looks since the last read began.
-    looks: u32,
+    /// Where the store stood when what was read needed a judgement.
+    faulty: Option<Cursor>,
+    /// Looks since the last read began; none has begun yet where there is no number.
+    looks: Option<u32>,
+    /// The history of the store that is connected, and of the one that was read.
+    history: Option<String>,
 }
 
 impl Preparation {
@@ -52,11 +63,29 @@ impl Preparation {
         }
     }
 
+    /// A store was connected. A book from another one, or from another history, is of no use.
+    pub(super) fn connected(&mut self, history: Option<String>) {
+        if self.history != history {
+            self.discard();
+        }
+        self.history = history;
+    }
+
     /// A read that is not over is given up: its connection is about to be replaced.
     pub(super) fn settle(&mut self) {
         if let State::Reading(_) = self.state {
             self.state = State::Nothing;
         }
+    }
+
+    /// What is left over a doubt: how long ago the store was last read, and where that was no use.
+    pub(super) fn doubted(&mut self) {
+        self.discard();
+        self.seen = None;
+    }
+
+    fn discard(&mut self) {
+        self.state = State::Nothing;
     }
 
     /// Hands the book out.
@@ -70,16 +99,11 @@ impl Preparation {
 
 impl<G: GuardSet> Partition<G> {
     /// Begins to read the book while nothing else is asked of the store.
-    pub(super) fn prepare_book(&mut self) {
+    fn prepare_book(&mut self) {
         let loader = Loader::new(self.settings.cell.clone(), self.settings.hash_seed);
-        self.preparation = Preparation {
-            state: State::Reading(Box::new(loader)),
-            ..Preparation::default()
-        };
-        self.act(Action::Load {
-            remember: None,
-            known: None,
-        });
+        self.preparation.state = State::Reading(Box::new(loader));
+        self.preparation.looks = Some(0);
+        self.act(Action::Prepare);
     }
 
     /// What comes of it. A store that is not as it must be is the next owner's to judge.
@@ -109,10 +133,18 @@ impl<G: GuardSet> Partition<G> {
         let State::Reading(loader) = std::mem::take(&mut self.preparation.state) else {
             return;
         };
-        self.preparation.seen = cursor.as_ref().ok().cloned();
+        if read != BookRead::Still && self.guards.holds(Guard::UnmovedCursor) {
+            return;
+        }
+        let found = cursor.as_ref().ok().cloned();
         let mut loaded = loader.finish(cursor, true, halted);
-        let still = read == BookRead::Still || !self.guards.holds(Guard::UnmovedCursor);
-        if !still || !loaded.is_faultless() {
+        if let Err(fault) = loaded.judge_in_advance() {
+            self.preparation.faulty = found;
+            return self.note(Note::NotPrepared { fault });
+        }
+        // A store without a cursor was never written to by an owner; whoever fills it by hand does
+        // not move it either. There is next to nothing to read in it.
+        if found.is_none_or(|cursor| cursor == Cursor::default()) {
             return;
         }
         self.note(Note::Prepared {
@@ -125,17 +157,20 @@ impl<G: GuardSet> Partition<G> {
     /// The idle connection was looked at, and the store stood there.
     pub(super) fn looked_at(&mut self, cursor: Option<Cursor>) {
         let preparation = &mut self.preparation;
-        preparation.looks = preparation.looks.saturating_add(1);
-        let outdated = preparation
-            .cursor()
-            .is_some_and(|it| Some(it) != cursor.as_ref());
+        preparation.looks = preparation.looks.map(|looks| looks.saturating_add(1));
+        let ready = preparation.cursor();
+        let outdated = ready.is_some_and(|it| Some(it) != cursor.as_ref());
         if outdated && self.guards.holds(Guard::UnmovedCursor) {
-            preparation.state = State::Nothing;
+            preparation.discard();
         }
-        let stands_still = preparation.seen == cursor;
+        let stands_still = cursor.is_some() && preparation.seen == cursor;
+        let faulty = preparation.faulty == cursor;
         preparation.seen = cursor;
         let nothing = matches!(preparation.state, State::Nothing);
-        if nothing && stands_still && preparation.looks >= PREPARE_AGAIN_LOOKS {
+        let due = preparation
+            .looks
+            .is_none_or(|looks| looks >= PREPARE_AGAIN_LOOKS);
+        if nothing && stands_still && due && !faulty {
             self.prepare_book();
         }
     }

@@ -34,6 +34,7 @@ pub(crate) fn guards() -> Guards {
         topology,
         halted: None,
         event_stream: 0,
+        history: Some("first".to_owned()),
     }
 }
 

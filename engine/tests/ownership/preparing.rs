@@ -4,7 +4,7 @@ use super::bench::{self, Bench, cancel, place, stored};
 use super::{COMMITTED, DURABLE};
 use conductor_engine::limits::PREPARE_AGAIN_LOOKS;
 use conductor_engine::partition::{
-    Action, BookRead, HaltRecord, Input, LoadedMember, LoadedPage, Note, Record, StoreEvent,
+    Action, BookRead, Guards, HaltRecord, Input, LoadedMember, LoadedPage, Note, Record, StoreEvent,
 };
 use conductor_engine::staging::Cursor;
 use conductor_engine::{PairId, Side};
@@ -39,9 +39,31 @@ fn complete(sequence: u64, read: BookRead) -> StoreEvent {
     }
 }
 
-/// A standby that has read a book of one order, where the store stood at sequence 3.
-fn prepared() -> Bench {
+/// A look at the idle connection; whether the book is then read.
+fn look(bench: &mut Bench, sequence: u64) -> bool {
+    bench.store(StoreEvent::Probed {
+        replicas: 1,
+        cursor: Some(at(sequence)),
+    });
+    let actions = bench.take();
+    assert!(actions.len() < 2, "{actions:?}");
+    matches!(actions[..], [Action::Prepare])
+}
+
+/// A standby that reads the book, where the store stood at sequence 3.
+fn reading() -> Bench {
     let mut bench = Bench::standing_by();
+    assert!(
+        !look(&mut bench, 3),
+        "one look does not show that it stands still"
+    );
+    assert!(look(&mut bench, 3));
+    bench
+}
+
+/// A standby that has read a book of one order there.
+fn prepared() -> Bench {
+    let mut bench = reading();
     bench.store(page());
     assert_eq!(bench.machine.status().orders, 0, "not before it is whole");
     bench.store(complete(3, BookRead::Still));
@@ -87,22 +109,7 @@ fn own(bench: &mut Bench) -> Option<usize> {
 }
 
 #[test]
-fn a_standby_reads_the_book_at_once_and_owns_it_without_reading_it_again() {
-    let mut bench = Bench::new();
-    bench.machine.start();
-    bench.store(StoreEvent::Connected(bench::guards()));
-    bench.input(Input::ChannelOpened(1));
-    let asked = bench.take();
-    assert!(
-        matches!(
-            asked.last(),
-            Some(Action::Load {
-                remember: None,
-                known: None
-            })
-        ),
-        "{asked:?}"
-    );
+fn a_standby_reads_the_book_and_owns_it_without_reading_it_again() {
     let mut bench = prepared();
     assert_eq!(claim(&mut bench), Some(at(3)));
     bench.store(complete(3, BookRead::Known));
@@ -137,7 +144,7 @@ fn a_cursor_that_has_moved_since_has_the_book_read_again() {
 
 #[test]
 fn a_book_that_was_read_while_another_wrote_is_not_kept() {
-    let mut bench = Bench::standing_by();
+    let mut bench = reading();
     bench.store(page());
     bench.store(complete(3, BookRead::Moving));
     assert!(bench.take().is_empty());
@@ -146,7 +153,7 @@ fn a_book_that_was_read_while_another_wrote_is_not_kept() {
 
 #[test]
 fn a_read_that_the_first_delivery_interrupts_is_not_used() {
-    let mut bench = Bench::standing_by();
+    let mut bench = reading();
     bench.store(page());
     assert_eq!(claim(&mut bench), None);
     bench.store(page());
@@ -180,11 +187,20 @@ fn a_book_that_needs_a_judgement_is_not_kept() {
         StoreEvent::Page(crossed),
         unreadable,
     ] {
-        let mut bench = Bench::standing_by();
+        let mut bench = reading();
         bench.store(of(vec![stored(Side::Ask, "o-9", 101, 7)]));
         bench.store(faulty);
         bench.store(complete(3, BookRead::Still));
-        assert!(bench.take().is_empty());
+        let actions = bench.take();
+        assert!(
+            matches!(&actions[..], [Action::Note(note @ Note::NotPrepared { .. })] if note.is_warning()),
+            "{actions:?}"
+        );
+        for _ in 0..=PREPARE_AGAIN_LOOKS {
+            assert!(!look(&mut bench, 3), "not again where it stood");
+        }
+        assert!(!look(&mut bench, 4));
+        assert!(look(&mut bench, 4), "again once the cursor has moved");
         assert_eq!(claim(&mut bench), None);
     }
 }
@@ -209,32 +225,72 @@ fn a_halt_that_came_later_is_honoured_over_a_book_that_was_read_before() {
 
 #[test]
 fn a_book_that_is_out_of_date_is_dropped_and_read_again_once_the_store_stands_still() {
-    let look = |bench: &mut Bench, sequence| {
-        bench.store(StoreEvent::Probed {
-            replicas: 1,
-            cursor: Some(at(sequence)),
-        });
-        let actions = bench.take();
-        let reads = actions
-            .iter()
-            .filter(|action| matches!(action, Action::Load { .. }));
-        reads.count()
-    };
     let mut bench = prepared();
-    assert_eq!(look(&mut bench, 3), 0);
+    assert!(!look(&mut bench, 3));
     assert_eq!(bench.machine.status().orders, 1, "nothing has moved");
-    assert_eq!(look(&mut bench, 4), 0);
+    assert!(!look(&mut bench, 4));
     assert_eq!(bench.machine.status().orders, 0, "it is dropped at once");
     for _ in 3..PREPARE_AGAIN_LOOKS {
-        assert_eq!(look(&mut bench, 4), 0, "not so soon");
+        assert!(!look(&mut bench, 4), "not so soon");
     }
-    assert_eq!(look(&mut bench, 5), 0, "not while another writes");
-    assert_eq!(look(&mut bench, 5), 1);
-    assert_eq!(look(&mut bench, 5), 0, "not twice at once");
+    assert!(!look(&mut bench, 5), "not while another writes");
+    assert!(look(&mut bench, 5));
+    assert!(!look(&mut bench, 5), "not twice at once");
     bench.store(page());
     bench.store(complete(5, BookRead::Still));
     bench.take();
     assert_eq!(claim(&mut bench), Some(at(5)));
+}
+
+#[test]
+fn a_claim_that_reads_the_book_again_drops_the_one_from_before_first() {
+    let mut bench = prepared();
+    claim(&mut bench);
+    bench.store(page());
+    bench.store(complete(3, BookRead::Known));
+    let actions = bench.take();
+    assert!(
+        matches!(actions.last(), Some(Action::Pause(_))),
+        "there is one book at a time, and the one that is named is gone: {actions:?}"
+    );
+}
+
+#[test]
+fn a_book_that_was_read_from_another_history_is_not_used() {
+    let mut bench = prepared();
+    bench.deliver(1, cancel("c-1", "o-1"));
+    bench.take();
+    bench.store(StoreEvent::Connected(Guards {
+        history: Some("second".to_owned()),
+        ..bench::guards()
+    }));
+    bench.store(StoreEvent::EpochRaised(7));
+    bench.store(StoreEvent::Confirmed(DURABLE));
+    let actions = bench.take();
+    assert!(
+        matches!(actions.last(), Some(Action::Load { known: None, .. })),
+        "{actions:?}"
+    );
+}
+
+#[test]
+fn a_store_that_no_owner_has_written_to_is_read_by_the_claim() {
+    let mut bench = Bench::standing_by();
+    let looked = StoreEvent::Probed {
+        replicas: 1,
+        cursor: Some(Cursor::default()),
+    };
+    bench.store(looked.clone());
+    bench.store(looked);
+    bench.take();
+    bench.store(StoreEvent::LoadComplete {
+        cursor: Ok(Cursor::default()),
+        remembered: true,
+        halted: None,
+        read: BookRead::Still,
+    });
+    assert!(bench.take().is_empty());
+    assert_eq!(claim(&mut bench), None);
 }
 
 #[test]

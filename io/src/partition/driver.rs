@@ -316,6 +316,7 @@ impl Driver {
             }
             Action::RaiseEpoch => self.jobs.push(Job::RaiseEpoch),
             Action::AwaitDisks => self.jobs.push(Job::AwaitDisks),
+            Action::Prepare => self.jobs.push(Job::Prepare),
             Action::Load { remember, known } => self.jobs.push(Job::Load { remember, known }),
             Action::WatchEpoch => self.jobs.push(Job::WatchEpoch),
             Action::LookUp(keys) => {

@@ -5,7 +5,7 @@
 //! by the machine, once it knows that nobody else was writing. A reply that does not come, or that
 //! the server refuses for any other reason, ends the session as everywhere else.
 
-use super::session::{CONNECT_TIMEOUT, REPLY_MARGIN, Session, within};
+use super::session::{CONNECT_TIMEOUT, PROBE_EVERY, REPLY_MARGIN, Session, within};
 use crate::keys::Keys;
 use crate::resp::{Packer, Reply};
 use crate::store::{Link, LinkError, is_wrong_type, meta, unexpected};
@@ -17,7 +17,7 @@ use conductor_engine::partition::{
 use conductor_engine::staging::Cursor;
 use conductor_engine::{OrderId, PairDecimals, PairId, Side};
 use glommio::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A reply, or what is wrong with the key that was asked for.
 type Read = Result<Reply, String>;
@@ -30,24 +30,45 @@ impl Session {
         remember: Option<Remembered>,
         known: Option<Cursor>,
     ) -> Result<(), LinkError> {
-        let keys = &self.site.keys;
         let before = self.cursor(link).await?;
-        let (cursor, read) = if known.is_some_and(|known| before.as_ref() == Ok(&known)) {
-            (before, BookRead::Known)
-        } else {
-            self.book(link).await?;
-            let after = self.cursor(link).await?;
-            let read = match after == before {
-                true => BookRead::Still,
-                false => BookRead::Moving,
-            };
-            (after, read)
+        if known.is_some_and(|known| before.as_ref() == Ok(&known)) {
+            return self.end_load(link, before, remember, BookRead::Known).await;
+        }
+        self.book(link, None).await?;
+        let after = self.cursor(link).await?;
+        let read = stillness(&before, &after);
+        self.end_load(link, after, remember, read).await
+    }
+
+    /// Reads the book in advance. Once a second the connection is tried as an idle one is, and a
+    /// cursor that has moved ends the read: what was read is of no use any more.
+    pub(super) async fn prepare(&self, link: &mut Link<TcpStream>) -> Result<(), LinkError> {
+        let before = self.cursor(link).await?;
+        let mut looking = Looking {
+            before: before.clone().ok(),
+            last: Instant::now(),
         };
+        let whole = self.book(link, Some(&mut looking)).await?;
+        let after = self.cursor(link).await?;
+        let read = match whole {
+            true => stillness(&before, &after),
+            false => BookRead::Moving,
+        };
+        self.end_load(link, after, None, read).await
+    }
+
+    async fn end_load(
+        &self,
+        link: &mut Link<TcpStream>,
+        cursor: Result<Cursor, String>,
+        remember: Option<Remembered>,
+        read: BookRead,
+    ) -> Result<(), LinkError> {
         let remembered = match remember {
             Some(seen) => self.remembers(link, &seen).await?,
             None => true,
         };
-        let guards = within(CONNECT_TIMEOUT, meta::guards(link, keys)).await?;
+        let guards = within(CONNECT_TIMEOUT, meta::guards(link, &self.site.keys)).await?;
         self.tell(StoreEvent::LoadComplete {
             cursor,
             remembered,
@@ -57,14 +78,22 @@ impl Session {
         Ok(())
     }
 
-    async fn book(&self, link: &mut Link<TcpStream>) -> Result<(), LinkError> {
+    /// Reads every pair; whether it came to the end, which it always does unless it looks around.
+    async fn book(
+        &self,
+        link: &mut Link<TcpStream>,
+        mut looking: Option<&mut Looking>,
+    ) -> Result<bool, LinkError> {
         for pair in self.pairs(link).await? {
             let decimals = self.decimals(link, pair).await?;
             for side in [Side::Ask, Side::Bid] {
-                self.side(link, pair, decimals, side).await?;
+                let looking = looking.as_deref_mut();
+                if !self.side(link, pair, decimals, side, looking).await? {
+                    return Ok(false);
+                }
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Where the store stands, or why that cannot be read.
@@ -74,9 +103,7 @@ impl Session {
     ) -> Result<Result<Cursor, String>, LinkError> {
         let key = self.site.keys.cursor().as_bytes();
         let cursor = self.read(link, &[b"HGETALL", key]).await?;
-        Ok(cursor
-            .and_then(|hash| wire::read_cursor(&hash).map_err(|error| error.to_string()))
-            .map(Option::unwrap_or_default))
+        Ok(cursor.and_then(|hash| read_cursor(&hash)))
     }
 
     /// Asks for a record; a key that holds something of another kind is no failure of the session.
@@ -156,7 +183,8 @@ impl Session {
         pair: PairId,
         decimals: Option<PairDecimals>,
         side: Side,
-    ) -> Result<(), LinkError> {
+        mut looking: Option<&mut Looking>,
+    ) -> Result<bool, LinkError> {
         let tell = |(found, records): (Vec<Found>, Vec<Reply>)| {
             let mut records = records.into_iter();
             let members = found.into_iter();
@@ -171,6 +199,12 @@ impl Session {
         let (mut from, mut members, mut read) = (0, Vec::new(), None);
         let mut more = true;
         while more {
+            if let Some(looking) = looking.as_deref_mut()
+                && looking.is_due()
+                && self.probe(link).await? != looking.before
+            {
+                return Ok(false);
+            }
             let asked = self.ask_page(link, pair, side, from, &members).await?;
             read.take().map(tell);
             let (records, range) = within(self.page_limit(), asked.answer(link)).await?;
@@ -181,7 +215,7 @@ impl Session {
             more = !members.is_empty();
         }
         read.map(tell);
-        Ok(())
+        Ok(true)
     }
 
     fn page_limit(&self) -> Duration {
@@ -261,7 +295,42 @@ impl Asked {
     }
 }
 
-fn refused(command: &str, words: String) -> LinkError {
+/// Whether two looks at the cursor are the same.
+fn stillness(before: &Result<Cursor, String>, after: &Result<Cursor, String>) -> BookRead {
+    match before == after {
+        true => BookRead::Still,
+        false => BookRead::Moving,
+    }
+}
+
+/// Looks at the connection during a long read.
+struct Looking {
+    /// Where the store stood before it.
+    before: Option<Cursor>,
+    last: Instant,
+}
+
+impl Looking {
+    /// Whether it is time for the next one, which is then taken to be made.
+    fn is_due(&mut self) -> bool {
+        let due = self.last.elapsed() >= PROBE_EVERY;
+        if due {
+            self.last = Instant::now();
+        }
+        due
+    }
+}
+
+/// What a reply to `HGETALL cursor` says; a store without one stands at the beginning.
+pub(super) fn read_cursor(hash: &Reply) -> Result<Cursor, String> {
+    if let Some(words) = hash.error() {
+        return Err(words.to_owned());
+    }
+    let cursor = wire::read_cursor(hash).map_err(|error| error.to_string())?;
+    Ok(cursor.unwrap_or_default())
+}
+
+pub(super) fn refused(command: &str, words: String) -> LinkError {
     LinkError::Refused {
         command: command.to_owned(),
         words,

@@ -5,6 +5,7 @@
 //! waited for. The first failure ends the session: what the store has done is unknown then. Every
 //! reply has a limit, after which the connection is dropped, never asked again.
 
+use super::loading::{read_cursor, refused};
 use super::local::LocalQueue;
 use super::packet::{self, CommitBytes, Waits};
 use super::socket::Dialler;
@@ -32,6 +33,7 @@ use tokio::sync::oneshot;
 pub(super) enum Job {
     RaiseEpoch,
     AwaitDisks,
+    Prepare,
     Load {
         remember: Option<Remembered>,
         known: Option<Cursor>,
@@ -78,7 +80,7 @@ pub(super) struct Site {
 /// How long a connection, a login or a check may take.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a connection may be idle before it is tried.
-const PROBE_EVERY: Duration = Duration::from_secs(1);
+pub(super) const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// How long any reply may take beyond the waits that stand before it.
 pub(super) const REPLY_MARGIN: Duration = Duration::from_millis(1_500);
 
@@ -119,7 +121,7 @@ impl Session {
             self.waiting.begin();
             let done = match job {
                 Some(job) => self.perform(&mut link, job).await,
-                None => self.probe(&mut link).await,
+                None => self.probe(&mut link).await.map(drop),
             };
             self.waiting.end();
             if let Err(error) = done {
@@ -138,16 +140,32 @@ impl Session {
     }
 
     /// Tries an idle connection, so that a store that is gone, or is no primary any more, is known
-    /// before the next command needs it; and a replica that follows and no longer answers.
-    async fn probe(&self, link: &mut Link<TcpStream>) -> Result<(), LinkError> {
-        let info = within(CONNECT_TIMEOUT, link.ask(&[b"INFO", b"replication"])).await?;
+    /// before the next command needs it; and a replica that follows and no longer answers. Gives
+    /// where the store stands.
+    pub(super) async fn probe(
+        &self,
+        link: &mut Link<TcpStream>,
+    ) -> Result<Option<Cursor>, LinkError> {
+        let cursor = self.site.keys.cursor().as_bytes();
+        let asking = link.ask_all(|packer| {
+            packer.start(b"INFO").part(b"replication").end();
+            packer.start(b"HGETALL").part(cursor).end();
+        });
+        let replies = within(CONNECT_TIMEOUT, asking).await?;
+        let [info, cursor] = <[Reply; 2]>::try_from(replies).map_err(|_| unexpected("INFO"))?;
+        if let Reply::Error(words) = info {
+            return Err(refused("INFO", words));
+        }
         let info = info.text().ok_or_else(|| unexpected("INFO"))?;
         let Some(replicas) = replication::read(info) else {
             return Err(unexpected("INFO: it is a primary no longer"));
         };
-        let cursor = self.cursor(link).await?.ok();
-        self.tell(StoreEvent::Probed { replicas, cursor });
-        Ok(())
+        let cursor = read_cursor(&cursor).ok();
+        self.tell(StoreEvent::Probed {
+            replicas,
+            cursor: cursor.clone(),
+        });
+        Ok(cursor)
     }
 
     pub(super) fn tell(&self, event: StoreEvent) {
@@ -229,6 +247,7 @@ impl Session {
                     .await?;
                 self.confirmations(link).await
             }
+            Job::Prepare => self.prepare(link).await,
             Job::Load { remember, known } => self.load(link, remember, known).await,
             Job::WatchEpoch => {
                 self.send(link, |packer| packet::pack_watch(&self.site.keys, packer))

@@ -1,6 +1,7 @@
 //! The records about a cell itself: its topology and its halt.
 
 use super::link::{Link, LinkError, is_wrong_type, unexpected};
+use super::replication;
 use crate::keys::{Keys, field as names};
 use crate::resp::Reply;
 use conductor_engine::partition::{Guards, HaltRecord, Topology};
@@ -25,6 +26,7 @@ pub async fn guards<S: AsyncRead + AsyncWrite + Unpin>(
                 .part(keys.halted().as_bytes())
                 .end();
             packer.start(b"XLEN").part(keys.events().as_bytes()).end();
+            packer.start(b"INFO").part(b"replication").end();
         })
         .await?;
     let asked = [
@@ -49,6 +51,7 @@ pub async fn guards<S: AsyncRead + AsyncWrite + Unpin>(
         topology: topology(keys, &replies[0])?,
         halted: halted(&replies[1]),
         event_stream: u64::try_from(length).unwrap_or(0),
+        history: replies[3].text().and_then(replication::history),
     })
 }
 

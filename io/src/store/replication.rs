@@ -23,6 +23,15 @@ pub fn read(info: &str) -> Option<u32> {
     primary.then_some(replicas)
 }
 
+/// Reads `INFO replication`: the number of the history that the server replicates, which is another
+/// one after every promotion; `None` where it names none.
+pub fn history(info: &str) -> Option<String> {
+    let named = info
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("master_replid:"));
+    named.map(str::to_owned)
+}
+
 /// `slave0` and so on.
 fn is_replica(name: &str) -> bool {
     let number = name.strip_prefix("slave").unwrap_or_default();
@@ -57,5 +66,8 @@ mod tests {
         assert_eq!(read(&INFO.replace("lag=3", "lag=2")), Some(2));
         assert_eq!(read(&INFO.replace("role:master", "role:slave")), None);
         assert_eq!(read(""), None);
+        assert_eq!(history(INFO), None);
+        let named = format!("{INFO}master_replid:8f2a\r\nmaster_replid2:0000\r\n");
+        assert_eq!(history(&named).as_deref(), Some("8f2a"));
     }
 }

@@ -160,6 +160,7 @@ impl<G: GuardSet> World<'_, G> {
             Input::Store(number, reply) => self.session_reply(place, number, reply),
             Input::StoreGone(number) => self.session_gone(place, number, "the connection is gone"),
             Input::Overdue(number, serial) => self.session_overdue(place, number, serial),
+            Input::Look(number) => self.look_at_session(place, number),
             Input::PauseOver(number) => {
                 if number == self.conductors[place].pause_number {
                     self.machine_input(place, MachineInput::PauseOver);

@@ -137,7 +137,7 @@ impl<G: GuardSet> World<'_, G> {
             }
             Input::Broker(link, message) => self.drain_message(place, link, message),
             Input::OutOfPatience => self.lose_patience(place),
-            Input::Turn | Input::IoTurn | Input::OpenAgain(_) => {}
+            Input::Turn | Input::IoTurn | Input::Look(_) | Input::OpenAgain(_) => {}
         }
     }
 

@@ -39,6 +39,8 @@ pub(super) struct Node {
     pub(super) running: bool,
     pub(super) paused: bool,
     pub(super) role: NodeRole,
+    /// How often it was made the primary.
+    pub(super) promotions: u32,
     pub(super) log: Vec<Rc<Entry>>,
     pub(super) data: Data,
     /// Entries of the log that are on the disk.
@@ -79,6 +81,7 @@ impl Node {
             running: true,
             paused: false,
             role,
+            promotions: 0,
             log: Vec::new(),
             data: Data::default(),
             synced: 0,
@@ -102,6 +105,11 @@ impl Node {
     /// Whether it does what it is asked to.
     pub(super) const fn works(&self) -> bool {
         self.running && !self.paused
+    }
+
+    /// Which history it has, for those who compare.
+    pub(super) fn history(&self, place: usize) -> String {
+        format!("{place}.{}", self.promotions)
     }
 
     pub(super) fn is_primary(&self) -> bool {

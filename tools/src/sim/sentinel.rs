@@ -18,6 +18,7 @@ impl<G: GuardSet> World<'_, G> {
         self.tally.count(Count::Failover);
         self.detach(place);
         self.nodes[place].role = NodeRole::Primary;
+        self.nodes[place].promotions += 1;
         let line = format!(
             "makes node {} the primary in place of node {}",
             place + 1,

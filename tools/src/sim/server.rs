@@ -419,6 +419,7 @@ impl<G: GuardSet> World<'_, G> {
                 }),
                 halted: node.data.halted.clone(),
                 event_stream: node.data.stream.len() as u64,
+                history: Some(node.history(self.conns[conn].node)),
             })
         } else {
             Reply::Error("the node is no primary")

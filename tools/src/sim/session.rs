@@ -1,6 +1,6 @@
 //! A conductor's one connection to the store: jobs in order, each reported as its replies come.
 
-use super::clock::SECOND;
+use super::clock::{MILLISECOND, SECOND};
 use super::judge::Wrong;
 use super::server::{Ask, Reply};
 use super::tally::Count;
@@ -30,6 +30,8 @@ pub(super) struct Session {
     guards: Option<Guards>,
     waited: u32,
     load: Option<Load>,
+    /// The cursor was asked for because nothing else was.
+    looks: bool,
     /// A comparison was answered, and is over once the epoch was seen behind it.
     comparing: bool,
 }
@@ -51,6 +53,7 @@ impl<G: GuardSet> World<'_, G> {
             Action::Disconnect => self.close_session(place),
             Action::RaiseEpoch => self.job(place, vec![Ask::Raise]),
             Action::AwaitDisks => self.job(place, vec![Ask::Wait, Ask::WaitDisks]),
+            Action::Prepare => self.begin_load(place, None, None),
             Action::Load { remember, known } => self.begin_load(place, remember, known),
             Action::WatchEpoch => self.job(place, vec![Ask::Watch, Ask::Epoch]),
             Action::LookUp(keys) => {
@@ -151,13 +154,33 @@ impl<G: GuardSet> World<'_, G> {
             guards: None,
             waited: 0,
             load: None,
+            looks: false,
             comparing: false,
         });
+        self.look_later(place, number);
         let mut asks = vec![Ask::Open];
         if first {
             asks.extend([Ask::Touch, Ask::Wait, Ask::WaitDisks]);
         }
         self.job(place, asks);
+    }
+
+    fn look_later(&mut self, place: usize, number: u32) {
+        let later = self.now() + self.random.u64(200..1_000) * MILLISECOND;
+        self.at_process(Actor::Conductor(place), later, Input::Look(number));
+    }
+
+    /// Looks at a connection of which nothing is asked.
+    pub(super) fn look_at_session(&mut self, place: usize, number: u32) {
+        let current = &mut self.conductors[place].session;
+        let Some(session) = current.as_mut().filter(|it| it.number == number) else {
+            return;
+        };
+        if session.opened && session.awaited == 0 && session.jobs.is_empty() {
+            session.looks = true;
+            self.job(place, vec![Ask::Cursor]);
+        }
+        self.look_later(place, number);
     }
 
     fn close_session(&mut self, place: usize) {
@@ -283,6 +306,13 @@ impl<G: GuardSet> World<'_, G> {
             Reply::Full => {
                 let event = StoreEvent::Full("the store is out of memory".to_owned());
                 return self.end_session(place, event);
+            }
+            Reply::Cursor(cursor) if std::mem::take(&mut session.looks) => {
+                let replicas = self.plan.needed;
+                Some(StoreEvent::Probed {
+                    replicas,
+                    cursor: Some(cursor),
+                })
             }
             Reply::Cursor(cursor) => {
                 self.go_on_loading(place, cursor);

@@ -65,6 +65,7 @@ pub(super) enum Input {
     StoreGone(u32),
     /// A reply has not come in time.
     Overdue(u32, u32),
+    Look(u32),
     PauseOver(u32),
     Broker(usize, FromBroker),
     /// Time to try the broker again.
