@@ -103,12 +103,12 @@ impl Arguments {
             .offer(count, per_second as f64, self.rewrites)
             .await?;
         let Offer {
-            offered: Offered { times, slow },
+            offered: Offered { began, times, slow },
             rewritten,
             groups,
         } = offered;
         keep.histogram("path-open", &times)?;
-        let episodes = watcher.explain(&slow);
+        let episodes = watcher.explain(began, &slow);
         let commit = match usize::try_from(groups)? {
             0 => None,
             groups => {
@@ -126,7 +126,8 @@ impl Arguments {
         }))
     }
 
-    /// The same writes at the same pace against stores alone.
+    /// The workload's writes, from its beginning on an empty book, at the same pace against stores
+    /// alone.
     async fn commit_alone(
         &self,
         group: usize,

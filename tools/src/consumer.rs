@@ -51,6 +51,7 @@ pub struct Arrived {
 #[derive(Debug)]
 pub struct EventConsumer {
     connection: Connection,
+    queue: String,
     subscription: Subscription,
     ledger: Ledger,
     /// The last one that was handed on, with all before it.
@@ -72,6 +73,7 @@ impl EventConsumer {
         let subscription = Subscription::open(&connection, queue, PREFETCH).await?;
         Ok(Self {
             connection,
+            queue: queue.to_owned(),
             subscription,
             ledger: Ledger::new(beginning),
             taken: None,
@@ -107,6 +109,17 @@ impl EventConsumer {
             fresh: seen == Seen::Fresh,
             body,
         })
+    }
+
+    /// Messages that the queue holds for whoever comes next: where none came here, another reader
+    /// is the active one.
+    ///
+    /// # Errors
+    /// [`AmqpError`] when the broker is gone.
+    pub async fn waiting(&self) -> Result<u32, AmqpError> {
+        let channel = amqp::open_channel(&self.connection).await?;
+        let counts = amqp::queue_counts(&channel, &self.queue).await?;
+        Ok(counts.messages)
     }
 
     /// What was seen so far.

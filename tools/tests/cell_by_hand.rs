@@ -3,10 +3,14 @@
 mod cell_support;
 
 use cell_support::Line;
-use conductor_tools::private_cell::{Plan, PrivateCell};
+use conductor_config::{Settings, Sources};
+use conductor_io::amqp;
+use conductor_tools::client::Subscription;
+use conductor_tools::private_cell::{EVENT_QUEUE, Plan, PrivateCell};
 use serde_json::Value;
 use std::fs;
 use std::time::Duration;
+use tokio::runtime::Runtime;
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -24,6 +28,7 @@ fn orders_by_hand_and_a_trace_twice() {
     let cell = start(2);
     let line = Line::new(cell.config());
     orders_by_hand(&line);
+    another_reader(&line);
     the_pages_as_tables(&line);
     a_trace_twice(&cell, &line);
     no_queue_no_silence(&line);
@@ -209,6 +214,31 @@ fn a_trace_twice(cell: &PrivateCell, line: &Line<'_>) {
         late_deals, 0,
         "the same orders under other commands trade nothing"
     );
+}
+
+/// A queue of events serves one reader at a time, and the other one is told why it gets nothing.
+fn another_reader(line: &Line<'_>) {
+    let sources = Sources {
+        file: Some(line.config.to_owned()),
+        ..Sources::default()
+    };
+    let settings = Settings::load(&sources).expect("the settings are good");
+    let runtime = Runtime::new().expect("a runtime");
+    let reader = runtime.block_on(async {
+        // It has taken one and acknowledged nothing; its prefetch leaves the rest where it is.
+        let connection = amqp::connect(&settings.broker, "another reader").await;
+        let connection = connection.expect("the broker is there");
+        let reader = Subscription::open(&connection, EVENT_QUEUE, 1).await;
+        let mut reader = reader.expect("it may subscribe");
+        reader.next().await.expect("there is an event");
+        (connection, reader)
+    });
+    let other = line.run(&["events"]);
+    assert!(other.refusal().contains("another reader"), "{other:?}");
+    runtime.block_on(async {
+        reader.1.close().await;
+        amqp::close_connection(&reader.0).await;
+    });
 }
 
 /// A partition that nobody set up is no place where a command may vanish.

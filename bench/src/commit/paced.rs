@@ -43,10 +43,11 @@ pub(crate) fn pace(
     let (keys, ended) = (Keys::new(PartitionId(0)), AtomicBool::new(false));
     let (times, drained) = std::thread::scope(|scope| {
         let drain = scope.spawn(|| drain(store, &keys, pace, &ended));
-        let times = commit(store, &mut spelling, pace);
-        ended.store(true, Ordering::Release);
-        let drained = drain.join();
-        (times, drained)
+        let times = {
+            let _ended = Ended(&ended);
+            commit(store, &mut spelling, pace)
+        };
+        (times, drain.join())
     });
     let drained = drained
         .ok()
@@ -63,6 +64,15 @@ pub(crate) fn pace(
     let pairs: Vec<PairId> = pairs.into_iter().collect();
     check_resting(&mut Connection::open(store)?, &keys, &due, &pairs)?;
     Ok(times)
+}
+
+/// Says so however its scope is left.
+struct Ended<'a>(&'a AtomicBool);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 fn commit(

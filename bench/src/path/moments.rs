@@ -33,11 +33,12 @@ struct Moment {
 #[derive(Debug)]
 pub(crate) struct Watcher {
     ended: Arc<AtomicBool>,
+    began: Instant,
     thread: JoinHandle<Vec<Moment>>,
 }
 
 impl Watcher {
-    /// Begins; times are counted from now on.
+    /// Begins.
     pub(crate) fn start(primary: StoreAt, replica: Option<StoreAt>) -> Self {
         let ended = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&ended);
@@ -62,13 +63,22 @@ impl Watcher {
             }
             moments
         });
-        Self { ended, thread }
+        Self {
+            ended,
+            began,
+            thread,
+        }
     }
 
-    /// Ends, and says of each episode of slow commands what it saw.
-    pub(crate) fn explain(self, slow: &[(Duration, Duration)]) -> Vec<Episode> {
+    /// Ends, and says of each episode of slow commands what it saw; their times are counted from
+    /// that moment.
+    pub(crate) fn explain(self, from: Instant, slow: &[(Duration, Duration)]) -> Vec<Episode> {
         self.ended.store(true, Ordering::Release);
-        let moments = self.thread.join().unwrap_or_default();
+        let mut moments = self.thread.join().unwrap_or_default();
+        let earlier = from.saturating_duration_since(self.began);
+        for moment in &mut moments {
+            moment.at = moment.at.saturating_sub(earlier);
+        }
         let mut episodes = episodes(slow);
         for episode in &mut episodes {
             episode.see(&moments);

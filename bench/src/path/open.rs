@@ -28,6 +28,8 @@ pub(crate) const SLOW: Duration = Duration::from_millis(250);
 /// What an open loop came to.
 #[derive(Debug)]
 pub(crate) struct Offered {
+    /// From when on the times are counted.
+    pub(crate) began: Instant,
     pub(crate) times: Histogram<u64>,
     /// When a slow command was due, counted from the beginning, and how long it took.
     pub(crate) slow: Vec<(Duration, Duration)>,
@@ -90,6 +92,7 @@ impl OpenLoop {
         let mut confirms: FuturesUnordered<Publication> = FuturesUnordered::new();
         let (mut first, mut next, mut more) = (0_u64, 0_u64, true);
         let mut offered = Offered {
+            began,
             times: histogram(),
             slow: Vec::new(),
         };

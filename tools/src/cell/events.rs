@@ -18,8 +18,9 @@ Examples:
   cell events --count 10
 
 Events leave the queue as they are read. They come at least once; a repeat is dropped and counted.
-A gap, or a known sequence with another content, ends this with exit code 1. With --json and
-without, an event is one line in the canonical form.";
+A queue serves one reader at a time. A gap, a known sequence with another content, or a queue that
+another reader holds ends this with exit code 1. With --json and without, an event is one line in
+the canonical form.";
 
 /// Read events from a queue, each once and in sequence
 #[derive(Debug, clap::Args)]
@@ -55,6 +56,15 @@ pub(super) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitCode> {
             .await
             .map_err(|error| missing(error, &args.queue))?;
         let read = print(args, &mut consumer).await;
+        if matches!(read, Ok(0)) && are_withheld(&consumer).await? {
+            let queue = &args.queue;
+            consumer.abandon().await;
+            anyhow::bail!(
+                "the queue {queue} holds events and gives none: another reader is at work, and a \
+                 queue of events serves one at a time; end that one, or declare another queue \
+                 with `cell init --event-queue NAME`"
+            );
+        }
         let repeats = consumer.ledger().repeats();
         match read {
             Ok(read) => {
@@ -70,6 +80,16 @@ pub(super) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitCode> {
     }))?;
     output.note(format_args!("{read} events, {repeats} repeats dropped"));
     Ok(ExitCode::from(EXIT_DONE))
+}
+
+/// Whether the queue holds events that do not come: had they just arrived, they would be here by the
+/// second look.
+async fn are_withheld(consumer: &EventConsumer) -> Result<bool, AmqpError> {
+    if consumer.waiting().await? == 0 {
+        return Ok(false);
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    Ok(consumer.waiting().await? > 0)
 }
 
 /// A cell has no queue of events but those that somebody asked for.
