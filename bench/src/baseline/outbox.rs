@@ -48,6 +48,9 @@ pub(crate) async fn run(at: At, stop: watch::Receiver<bool>) -> anyhow::Result<(
         ];
         let reply = store.ask(&read)?;
         if reply.is_nil() {
+            // The connection to the broker is kept alive by the runtime, which the reads above hold
+            // up: without this the broker closes it as soon as nothing happens for a while.
+            tokio::time::sleep(Duration::from_millis(1)).await;
             continue;
         }
         for entry in entries(&reply).context("XREADGROUP gives entries")? {
