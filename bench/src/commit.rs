@@ -136,6 +136,7 @@ pub(crate) fn run(arguments: &Arguments, keep: &Keep) -> anyhow::Result<()> {
         boundary: "commit",
         settings: json!({
             "partitions": arguments.partitions, "commands": arguments.commands,
+            "groups": arguments.groups, "policies": value(&arguments.policies),
             "naiveCommands": arguments.naive_commands, "seed": arguments.seed, "stores": servers.of(Policy::AofReplicated).len(),
             "private": arguments.store.is_empty(), "stallMs": STALL.as_millis(),
         }),

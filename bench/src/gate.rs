@@ -24,6 +24,9 @@ const PASSES_AT: f64 = 1.5;
 
 /// Two cells against one, each with an enforced budget, through a failover
 ///
+/// Needs root, to write control groups. A cell is its conductor, its outbox, its primary and its
+/// replica; all four share its budget.
+///
 /// Example: conductor-bench gate --cpu-percent 40 --write-iops 400
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

@@ -31,8 +31,16 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The whole path at full speed, beside what it replaces
 ///
-/// Example: conductor-bench path --against baseline-mended,baseline --runs 5
+/// Servers are private and on this machine, in a temporary folder; valkey-server and RabbitMQ must be
+/// installed. A row is one system: commands a second from the first command sent to the last reply
+/// and event taken, and the time from sending a command to its reply with a whole window under way.
+///
+/// Examples:
+///   conductor-bench path --bare --against baseline-mended,baseline
+///   conductor-bench path --open 50 --open-seconds 300
+///   conductor-bench path --vary MATCHING_PREFETCH=256,1024
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
     /// Commands of the conductor in each run
     #[arg(long, default_value_t = 20_000)]
@@ -312,7 +320,9 @@ async fn measure(arguments: &Arguments, keep: &Keep) -> anyhow::Result<()> {
         settings: json!({
             "commands": arguments.commands, "othersCommands": arguments.others_commands,
             "runs": arguments.runs, "window": arguments.window, "replicas": arguments.replicas,
-            "seed": arguments.seed,
+            "seed": arguments.seed, "bare": arguments.bare, "against": value(&arguments.against),
+            "openPercent": arguments.open, "openSeconds": arguments.open_seconds,
+            "rewrites": arguments.rewrites,
         }),
         servers: versions,
         figures: json!({ "systems": value(&rows), "open": value(&open) }),

@@ -1,6 +1,6 @@
-//! Kept runs as one page that opens without a network: every figure as a table, percentile curves
-//! of every histogram, throughput against latency of `commit`, and the share of the steps of
-//! `path`.
+//! Kept runs as one page that opens without a network: what each run printed, where that was kept
+//! beside its JSON under the same name, percentile curves of every histogram, throughput against
+//! latency of `commit`, speeds and the share of the steps of `path`, and every figure of the JSON.
 
 mod page;
 mod plot;
@@ -45,7 +45,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let text = read(path)?;
         let run: Value = serde_json::from_str(&text)
             .with_context(|| format!("{} is no kept run", path.display()))?;
-        body.push_str(&section(path, &run));
+        let printed = fs::read_to_string(path.with_extension("txt")).ok();
+        body.push_str(&section(path, &run, printed.as_deref()));
         runs += 1;
     }
     ensure!(
@@ -89,29 +90,61 @@ fn read(path: &Path) -> anyhow::Result<String> {
     fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-fn section(path: &Path, run: &Value) -> String {
+fn section(path: &Path, run: &Value, printed: Option<&str>) -> String {
     let boundary = run["boundary"].as_str().unwrap_or("unknown");
-    let file = path
-        .file_name()
+    let name = path
+        .file_stem()
         .map(|name| name.to_string_lossy().into_owned());
     let mut text = format!(
-        "<h2>{} <small>({})</small></h2>",
-        escaped(boundary),
-        escaped(&file.unwrap_or_default())
+        "<h2>{} <small>(conductor-bench {})</small></h2>",
+        escaped(&name.unwrap_or_default()),
+        escaped(boundary)
     );
     if run["versions"]["build"] == "debug" {
         text.push_str("<p><strong>A debug build: its speeds say nothing.</strong></p>");
     }
     match boundary {
         "commit" => text.push_str(&against_latency(&run["figures"])),
-        "path" => text.push_str(&steps(&run["figures"])),
+        "path" => {
+            text.push_str(&speeds(&run["figures"]));
+            text.push_str(&steps(&run["figures"]));
+        }
         _ => {}
     }
+    if let Some(printed) = printed {
+        text.push_str(&format!("<pre>{}</pre>", escaped(printed)));
+    }
+    text.push_str("<details><summary>Every figure, as it stands in the JSON</summary>");
     text.push_str(&page::value(&run["figures"]));
+    text.push_str("</details>");
     for part in ["settings", "machine", "versions"] {
         text.push_str(&format!("<h4>{part}</h4>{}", page::value(&run[part])));
     }
     text
+}
+
+/// A system of `path`, with the setting that differs.
+fn system(row: &Value) -> String {
+    let word = |name: &str| row[name].as_str().unwrap_or_default();
+    match word("setting") {
+        "" => word("system").to_owned(),
+        setting => format!("{}, {setting}", word("system")),
+    }
+}
+
+/// A bar for the median of each system.
+fn speeds(figures: &Value) -> String {
+    let rows = figures["systems"].as_array().into_iter().flatten();
+    let medians: Vec<(String, f64)> = rows
+        .filter_map(|row| {
+            let median = row["commandsPerSecond"]["median"].as_f64()?;
+            Some((system(row), median))
+        })
+        .collect();
+    match medians.len() {
+        0 | 1 => String::new(),
+        _ => format!("<h4>Commands a second, median</h4>{}", plot::bars(&medians)),
+    }
 }
 
 /// Throughput against the 99th percentile, a line for each policy and way.
@@ -148,7 +181,8 @@ fn steps(figures: &Value) -> String {
             .filter_map(|step| Some((step[0].as_str()?.to_owned(), step[1].as_f64()?)))
             .collect();
         if !shares.is_empty() {
-            text.push_str("<h4>Time by step</h4>");
+            let name = escaped(&system(row));
+            text.push_str(&format!("<h4>Time of a command by step: {name}</h4>"));
             text.push_str(&plot::shares(&shares));
         }
     }
@@ -222,6 +256,28 @@ fn nines(power: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_run_is_shown_with_what_it_printed_and_whose_each_plot_is() {
+        let run = json!({
+            "boundary": "path",
+            "figures": { "systems": [
+                { "system": "conductor", "setting": null, "commandsPerSecond": { "median": 10 },
+                  "stepPercent": [["commit", 60.0], ["durable", 40.0]] },
+                { "system": "conductor", "setting": "A=1", "commandsPerSecond": { "median": 5 },
+                  "stepPercent": [] },
+            ]},
+        });
+        let shown = section(Path::new("x/prefetch.json"), &run, Some("10 < 20"));
+        assert!(shown.starts_with("<h2>prefetch <small>(conductor-bench path)"));
+        assert!(shown.contains("<pre>10 &lt; 20</pre>"), "{shown}");
+        assert!(
+            shown.contains("Time of a command by step: conductor<"),
+            "{shown}"
+        );
+        assert!(shown.contains("conductor, A=1: 5<"), "{shown}");
+    }
 
     #[test]
     fn a_percentile_file_gives_its_curve() {

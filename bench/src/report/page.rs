@@ -36,9 +36,10 @@ pub(crate) fn value(of: &Value) -> String {
     }
 }
 
-/// Whole numbers as they are, others to two digits behind the point.
+/// Whole numbers as they are, others to two digits behind the point, small ones to four.
 fn shown(number: &serde_json::Number) -> String {
     match (number.as_i64(), number.as_f64()) {
+        (None, Some(float)) if float.abs() < 1.0 => format!("{float:.4}"),
         (None, Some(float)) => format!("{float:.2}"),
         _ => number.to_string(),
     }

@@ -112,6 +112,26 @@ pub(crate) fn shares(shares: &[(String, f64)]) -> String {
     svg
 }
 
+/// A bar for each value, the longest as wide as there is room.
+pub(crate) fn bars(values: &[(String, f64)]) -> String {
+    let mut svg = open(10.0 + 24.0 * values.len() as f64);
+    let most = values
+        .iter()
+        .fold(f64::EPSILON, |most, (_, value)| most.max(*value));
+    for (number, (name, value)) in values.iter().enumerate() {
+        let (at, width) = (8.0 + 24.0 * number as f64, value / most * WIDTH / 2.0);
+        let colour = COLOURS[number % COLOURS.len()];
+        let _ = write!(
+            svg,
+            "<rect x=\"{LEFT}\" y=\"{at:.0}\" width=\"{width:.1}\" height=\"16\" fill=\"{colour}\"/>"
+        );
+        let words = format!("{name}: {value:.0}");
+        text(&mut svg, (LEFT + width + 6.0, at + 12.0), "start", &words);
+    }
+    svg.push_str("</svg>");
+    svg
+}
+
 fn open(height: f64) -> String {
     format!(
         "<svg viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
