@@ -6,8 +6,10 @@ const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 340.0;
 const LEFT: f64 = 80.0;
 const BOTTOM: f64 = 50.0;
-const TOP: f64 = 16.0;
-const RIGHT: f64 = 16.0;
+const TOP: f64 = 34.0;
+const RIGHT: f64 = 32.0;
+/// Points so few are marked; a line of many is its own mark.
+const MARKED_MAX: usize = 12;
 const COLOURS: [&str; 8] = [
     "#1b6ca8", "#d1495b", "#2e7d32", "#8e5ea2", "#e08e0b", "#00838f", "#6d4c41", "#455a64",
 ];
@@ -59,7 +61,7 @@ pub(crate) fn lines(lines: &[Line], across: Axis<'_>, up: Axis<'_>) -> String {
         "middle",
         across.title,
     );
-    text(&mut svg, (4.0, TOP - 4.0), "start", up.title);
+    text(&mut svg, (4.0, 14.0), "start", up.title);
     for (number, (line, points)) in lines.iter().zip(&all).enumerate() {
         let colour = COLOURS[number % COLOURS.len()];
         let path: Vec<String> = points
@@ -71,6 +73,16 @@ pub(crate) fn lines(lines: &[Line], across: Axis<'_>, up: Axis<'_>) -> String {
             "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" points=\"{}\"/>",
             path.join(" ")
         );
+        if points.len() <= MARKED_MAX {
+            for (across, up) in points {
+                let _ = write!(
+                    svg,
+                    "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.5\" fill=\"{colour}\"/>",
+                    x(*across),
+                    y(*up)
+                );
+            }
+        }
         let at = HEIGHT + 4.0 + 20.0 * number as f64;
         let _ = write!(
             svg,
@@ -119,7 +131,7 @@ pub(crate) fn bars(values: &[(String, f64)]) -> String {
         .iter()
         .fold(f64::EPSILON, |most, (_, value)| most.max(*value));
     for (number, (name, value)) in values.iter().enumerate() {
-        let (at, width) = (8.0 + 24.0 * number as f64, value / most * WIDTH / 2.0);
+        let (at, width) = (8.0 + 24.0 * number as f64, value / most * WIDTH / 3.0);
         let colour = COLOURS[number % COLOURS.len()];
         let _ = write!(
             svg,
