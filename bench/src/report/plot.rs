@@ -206,7 +206,7 @@ mod tests {
             label: |power| power.to_string(),
         };
         let svg = lines(&[line], axis, axis);
-        assert!(svg.contains("points=\"80.0,290.0 844.0,43.5\""), "{svg}");
+        assert!(svg.contains("points=\"80.0,290.0 828.0,59.7\""), "{svg}");
         assert!(svg.contains("a &lt; b") && svg.ends_with("</svg>"));
     }
 
