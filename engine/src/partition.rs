@@ -622,7 +622,6 @@ impl<G: GuardSet> Partition<G> {
     fn connecting(&mut self, event: StoreEvent) {
         match event {
             StoreEvent::Connected(guards) => {
-                self.preparation.connected(guards.history.clone());
                 if let Some(guards) = self.accept_guards(guards) {
                     self.open_unless_backlogged(&guards);
                 }
@@ -659,6 +658,7 @@ impl<G: GuardSet> Partition<G> {
             return None;
         }
         self.connected_before = true;
+        self.preparation.connected(&guards);
         if let Some(record) = guards.halted.clone()
             && self.guards.holds(Guard::StickyHalt)
         {
@@ -766,7 +766,6 @@ impl<G: GuardSet> Partition<G> {
             }
             StoreEvent::Connected(guards) => {
                 self.note(Note::Resumed);
-                self.preparation.connected(guards.history.clone());
                 if let Some(guards) = self.accept_guards(guards) {
                     self.open_unless_backlogged(&guards);
                 }

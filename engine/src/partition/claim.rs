@@ -57,7 +57,6 @@ impl<G: GuardSet> Partition<G> {
     fn claim_step(&mut self, claim: Claim, event: StoreEvent) {
         match (claim, event) {
             (Claim::Connecting, StoreEvent::Connected(guards)) => {
-                self.preparation.connected(guards.history.clone());
                 if self.accept_guards(guards).is_some() {
                     self.phase = Phase::Claiming(Claim::Raising);
                     self.act(Action::RaiseEpoch);
@@ -128,7 +127,7 @@ impl<G: GuardSet> Partition<G> {
     /// A page means that the cursor has moved: two books at once would be one too many.
     fn forget_prepared(&mut self) {
         if self.guards.holds(Guard::UnmovedCursor) {
-            self.preparation.take();
+            self.preparation.discard();
         }
     }
 

@@ -15,7 +15,7 @@
 //! where it is: a book with such a member needs a judgement and is not kept.
 
 use super::load::{Loaded, Loader};
-use super::{Action, BookRead, HaltRecord, Note, Partition, StoreEvent};
+use super::{Action, BookRead, Guards, HaltRecord, Note, Partition, StoreEvent};
 use crate::guards::{Guard, GuardSet};
 use crate::limits::PREPARE_AGAIN_LOOKS;
 use crate::staging::Cursor;
@@ -64,11 +64,11 @@ impl Preparation {
     }
 
     /// A store was connected. A book from another one, or from another history, is of no use.
-    pub(super) fn connected(&mut self, history: Option<String>) {
-        if self.history != history {
+    pub(super) fn connected(&mut self, guards: &Guards) {
+        if self.history != guards.history {
             self.discard();
+            self.history.clone_from(&guards.history);
         }
-        self.history = history;
     }
 
     /// A read that is not over is given up: its connection is about to be replaced.
@@ -84,7 +84,8 @@ impl Preparation {
         self.seen = None;
     }
 
-    fn discard(&mut self) {
+    /// Drops what was read, or is being read.
+    pub(super) fn discard(&mut self) {
         self.state = State::Nothing;
     }
 
