@@ -12,4 +12,4 @@ pub mod over_tokio;
 pub mod replication;
 pub mod waits;
 
-pub use link::{Link, LinkError, is_out_of_memory, is_wrong_type, unexpected};
+pub use link::{Link, LinkError, is_out_of_memory, is_wrong_type, refused, unexpected};

@@ -18,7 +18,7 @@ use crate::reconcile::{
 use crate::resp::{Packer, Reply};
 use crate::store::discover::DiscoverError;
 use crate::store::over_tokio::Socket;
-use crate::store::{LinkError, unexpected};
+use crate::store::{LinkError, refused, unexpected};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -296,10 +296,7 @@ impl<'a> Reconcile<'a> {
 /// The two parts of a side's reply.
 fn counted(exec: Option<&Reply>) -> Result<(u64, &[Reply]), LinkError> {
     if let Some(words) = exec.and_then(Reply::first_error) {
-        return Err(LinkError::Refused {
-            command: "EXEC".to_owned(),
-            words: words.to_owned(),
-        });
+        return Err(refused("EXEC", words));
     }
     let read = || {
         let [count, members] = exec?.elements()? else {

@@ -5,10 +5,10 @@
 //! by the machine, once it knows that nobody else was writing. A reply that does not come, or that
 //! the server refuses for any other reason, ends the session as everywhere else.
 
-use super::session::{CONNECT_TIMEOUT, PROBE_EVERY, REPLY_MARGIN, Session, within};
+use super::session::{CONNECT_TIMEOUT, PROBE_EVERY, Session, within};
 use crate::keys::Keys;
 use crate::resp::{Packer, Reply};
-use crate::store::{Link, LinkError, is_wrong_type, meta, unexpected};
+use crate::store::{Link, LinkError, is_wrong_type, meta, refused, unexpected};
 use crate::wire;
 use conductor_engine::limits::LOAD_PAGE_MEMBERS;
 use conductor_engine::partition::{
@@ -17,7 +17,7 @@ use conductor_engine::partition::{
 use conductor_engine::staging::Cursor;
 use conductor_engine::{OrderId, PairDecimals, PairId, Side};
 use glommio::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A reply, or what is wrong with the key that was asked for.
 type Read = Result<Reply, String>;
@@ -108,7 +108,7 @@ impl Session {
 
     /// Asks for a record; a key that holds something of another kind is no failure of the session.
     async fn read(&self, link: &mut Link<TcpStream>, parts: &[&[u8]]) -> Result<Read, LinkError> {
-        let asked = within(self.page_limit(), link.ask(parts)).await;
+        let asked = within(self.reply_limit(), link.ask(parts)).await;
         match asked {
             Err(LinkError::Refused { words, .. }) if is_wrong_type(&words) => Ok(Err(words)),
             asked => asked.map(Ok),
@@ -207,7 +207,7 @@ impl Session {
             }
             let asked = self.ask_page(link, pair, side, from, &members).await?;
             read.take().map(tell);
-            let (records, range) = within(self.page_limit(), asked.answer(link)).await?;
+            let (records, range) = within(self.reply_limit(), asked.answer(link)).await?;
             // The first page has no members yet, and brings the decimals of an empty side.
             read = Some((members, records));
             members = self.members(pair, side, range)?;
@@ -216,10 +216,6 @@ impl Session {
         }
         read.map(tell);
         Ok(true)
-    }
-
-    fn page_limit(&self) -> Duration {
-        self.site.waits.timeout * 2 + REPLY_MARGIN
     }
 
     /// Asks for the records of some members, and for the members that follow.
@@ -252,7 +248,7 @@ impl Session {
             .part(first.as_bytes())
             .part(last.as_bytes())
             .end();
-        within(self.page_limit(), link.send(&packet)).await?;
+        within(self.reply_limit(), link.send(&packet)).await?;
         Ok(Asked { records })
     }
 
@@ -328,13 +324,6 @@ pub(super) fn read_cursor(hash: &Reply) -> Result<Cursor, String> {
     }
     let cursor = wire::read_cursor(hash).map_err(|error| error.to_string())?;
     Ok(cursor.unwrap_or_default())
-}
-
-pub(super) fn refused(command: &str, words: String) -> LinkError {
-    LinkError::Refused {
-        command: command.to_owned(),
-        words,
-    }
 }
 
 /// A member and the orders that it may mean, the likeliest first.

@@ -5,7 +5,7 @@
 //! waited for. The first failure ends the session: what the store has done is unknown then. Every
 //! reply has a limit, after which the connection is dropped, never asked again.
 
-use super::loading::{read_cursor, refused};
+use super::loading::read_cursor;
 use super::local::LocalQueue;
 use super::packet::{self, CommitBytes, Waits};
 use super::socket::Dialler;
@@ -16,7 +16,7 @@ use crate::reconcile;
 use crate::resp::{Packer, Reply};
 use crate::store::checks::{self, CheckError};
 use crate::store::discover::{self, DiscoverError, Logins, Primary};
-use crate::store::{Link, LinkError, meta, replication, unexpected};
+use crate::store::{Link, LinkError, meta, refused, replication, unexpected};
 use conductor_config::{Login, StoreAddress};
 use conductor_engine::PairId;
 use conductor_engine::partition::{HaltRecord, LookUp, Remembered, StoreEvent, Topology};
@@ -82,7 +82,7 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a connection may be idle before it is tried.
 pub(super) const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// How long any reply may take beyond the waits that stand before it.
-pub(super) const REPLY_MARGIN: Duration = Duration::from_millis(1_500);
+const REPLY_MARGIN: Duration = Duration::from_millis(1_500);
 
 /// One session.
 pub(super) struct Session {
@@ -283,16 +283,18 @@ impl Session {
     }
 
     async fn reply(&self, link: &mut Link<TcpStream>) -> Result<Reply, LinkError> {
-        within(self.site.waits.timeout * 2 + REPLY_MARGIN, link.reply()).await
+        within(self.reply_limit(), link.reply()).await
+    }
+
+    /// How long a reply may take that stands behind both waits.
+    pub(super) fn reply_limit(&self) -> Duration {
+        self.site.waits.timeout * 2 + REPLY_MARGIN
     }
 
     /// A reply that is a failure of the whole session when the server refuses.
     async fn granted(&self, link: &mut Link<TcpStream>, command: &str) -> Result<Reply, LinkError> {
         match self.reply(link).await? {
-            Reply::Error(words) => Err(LinkError::Refused {
-                command: command.to_owned(),
-                words,
-            }),
+            Reply::Error(words) => Err(refused(command, words)),
             reply => Ok(reply),
         }
     }

@@ -8,7 +8,7 @@
 //! rights at every `EXEC`, so one whose default user was switched off with its rights taken away
 //! drops every transaction of the file without a refusal that anybody sees.
 
-use super::link::{Link, LinkError, unexpected};
+use super::link::{Link, LinkError, refused, unexpected};
 use super::waits;
 use crate::keys::Keys;
 use crate::resp::Reply;
@@ -145,10 +145,7 @@ pub async fn restart<S: AsyncRead + AsyncWrite + Unpin>(
     });
     for reply in asking.await? {
         match reply {
-            Reply::Error(words) => {
-                let command = "ACL DRYRUN".to_owned();
-                return Err(LinkError::Refused { command, words }.into());
-            }
+            Reply::Error(words) => return Err(refused("ACL DRYRUN", words).into()),
             reply if reply.is_status("OK") => {}
             reply => {
                 let words = reply.text().unwrap_or("it was refused");
@@ -199,8 +196,7 @@ pub async fn durability<S: AsyncRead + AsyncWrite + Unpin>(
                     .to_owned(),
             ));
         }
-        let (command, words) = ((*name).to_owned(), words.to_owned());
-        return Err(LinkError::Refused { command, words }.into());
+        return Err(refused(*name, words).into());
     }
     let confirmed = confirmed(&replies[1], &replies[2]).ok_or_else(|| unexpected("WAITAOF"))?;
     if needed.is_met_by(confirmed) {

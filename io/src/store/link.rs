@@ -122,10 +122,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
         let name = parts.first().copied().unwrap_or_default();
         self.send(&packet).await?;
         match self.reply().await? {
-            Reply::Error(words) => {
-                let command = String::from_utf8_lossy(name).into_owned();
-                Err(LinkError::Refused { command, words })
-            }
+            Reply::Error(words) => Err(refused(String::from_utf8_lossy(name), words)),
             reply => Ok(reply),
         }
     }
@@ -180,6 +177,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
     /// The socket and what was read and not yet taken.
     pub fn into_parts(self) -> (S, Reader) {
         (self.stream, self.reader)
+    }
+}
+
+/// A server that refuses a command, in its words.
+pub fn refused(command: impl Into<String>, words: impl Into<String>) -> LinkError {
+    LinkError::Refused {
+        command: command.into(),
+        words: words.into(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The records about a cell itself: its topology and its halt.
 
-use super::link::{Link, LinkError, is_wrong_type, unexpected};
+use super::link::{Link, LinkError, is_wrong_type, refused, unexpected};
 use super::replication;
 use crate::keys::{Keys, field as names};
 use crate::resp::Reply;
@@ -39,10 +39,7 @@ pub async fn guards<S: AsyncRead + AsyncWrite + Unpin>(
             // Judged with the halt: whatever stands there halts.
             Some(words) if is_wrong_type(words) && key == keys.halted() => {}
             Some(words) if is_wrong_type(words) => return Err(unreadable(key, words)),
-            Some(words) => {
-                let (command, words) = (command.to_owned(), words.to_owned());
-                return Err(LinkError::Refused { command, words });
-            }
+            Some(words) => return Err(refused(command, words)),
             None => {}
         }
     }
