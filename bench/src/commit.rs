@@ -33,8 +33,6 @@ use std::time::{Duration, Instant};
 /// The stall that a replica gives when it is asked for its disk too early lasts a second; half of
 /// it is no disk's doing.
 const STALL: Duration = Duration::from_millis(500);
-/// The conductor's own default.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What the conductor writes, against the store alone
 ///
@@ -80,13 +78,10 @@ enum Policy {
 }
 
 impl Policy {
-    const fn wait(self) -> Option<Wait> {
+    fn wait(self) -> Option<Wait> {
         match self {
-            Policy::Memory => None,
-            Policy::AofReplicated => Some(Wait {
-                replicas: 1,
-                timeout: WAIT_TIMEOUT,
-            }),
+            Policy::Memory => Wait::of(0),
+            Policy::AofReplicated => Wait::of(1),
         }
     }
 
@@ -137,7 +132,8 @@ pub(crate) fn run(arguments: &Arguments, keep: &Keep) -> anyhow::Result<()> {
         settings: json!({
             "partitions": arguments.partitions, "commands": arguments.commands,
             "groups": arguments.groups, "policies": value(&arguments.policies),
-            "naiveCommands": arguments.naive_commands, "seed": arguments.seed, "stores": servers.of(Policy::AofReplicated).len(),
+            "naiveCommands": arguments.naive_commands, "seed": arguments.seed,
+            "stores": servers.of(Policy::AofReplicated).len(),
             "private": arguments.store.is_empty(), "stallMs": STALL.as_millis(),
         }),
         servers: stores::versions(&servers.of(Policy::AofReplicated)[0])?,

@@ -49,6 +49,13 @@ impl Rates {
     }
 }
 
+/// A figure of partition 0 on a page of figures.
+pub(crate) fn scraped(page: &str, name: &str) -> Option<u64> {
+    let start = format!("{name}{{partition=\"0\"}} ");
+    let found = page.lines().find_map(|line| line.strip_prefix(&start));
+    found?.trim().parse().ok()
+}
+
 /// Percentiles of times, in microseconds.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]

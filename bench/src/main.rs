@@ -12,6 +12,7 @@ mod commit;
 mod connection;
 mod cpu;
 mod deal;
+mod entry;
 mod figures;
 mod gate;
 mod meb;

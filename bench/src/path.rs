@@ -26,9 +26,6 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The conductor's own default.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(2);
-
 /// The whole path at full speed, beside what it replaces
 ///
 /// Servers are private and on this machine, in a temporary folder; valkey-server and RabbitMQ must be
@@ -117,13 +114,8 @@ impl Arguments {
         } = offered;
         keep.histogram("path-open", &times)?;
         let episodes = watcher.explain(began, &slow);
-        let commit = match usize::try_from(groups)? {
-            0 => None,
-            groups => {
-                let beside = self.commit_alone(count.div_ceil(groups), per_second, keep);
-                Some(beside.await?)
-            }
-        };
+        let group = count.div_ceil(usize::try_from(groups)?.max(1));
+        let commit = self.commit_alone(group, per_second, keep).await?;
         Ok(Some(Open {
             commands_per_second: per_second,
             times: Times::of(&times),
@@ -142,7 +134,8 @@ impl Arguments {
         per_second: u64,
         keep: &Keep,
     ) -> anyhow::Result<CommitAlone> {
-        let stores = Stores::start(1, u32::try_from(self.replicas)?)?;
+        let replicas = u32::try_from(self.replicas)?;
+        let stores = Stores::start(1, replicas)?;
         let primaries = stores.primaries();
         let store = primaries.into_iter().next().context("there is a primary")?;
         let pace = Pace {
@@ -150,10 +143,7 @@ impl Arguments {
             commands_per_second: per_second as f64,
             length: Duration::from_secs(self.open_seconds.into()),
             rewrites: self.rewrites,
-            wait: (self.replicas > 0).then_some(Wait {
-                replicas: u32::try_from(self.replicas)?,
-                timeout: WAIT_TIMEOUT,
-            }),
+            wait: Wait::of(replicas),
         };
         let workload = Workload::new(WorkloadOptions {
             seed: self.seed,
@@ -209,7 +199,7 @@ struct Open {
     /// When the primary's file was rewritten, in seconds.
     rewritten: Vec<f64>,
     /// The same writes at the same rate and the same size of a group, against stores alone.
-    commit: Option<CommitAlone>,
+    commit: CommitAlone,
 }
 
 /// What the store alone takes.
@@ -238,15 +228,14 @@ impl Open {
         for episode in &self.episodes {
             println!("  {}", episode.line());
         }
-        if let Some(CommitAlone { group, times }) = &self.commit {
-            let [p50, p90, p99, p999, longest] = times.cells();
-            println!(
-                "commit alone at that rate, {group} commands a group, from due to durable: p50 {p50} us, \
-                 p90 {p90}, p99 {p99}, p99.9 {p999}, longest {longest}; the path's p99.9 is {:.1} times \
-                 this one's",
-                self.times.p999 / times.p999.max(f64::EPSILON)
-            );
-        }
+        let CommitAlone { group, times } = &self.commit;
+        let [p50, p90, p99, p999, longest] = times.cells();
+        println!(
+            "commit alone at that rate, {group} commands a group, from due to durable: p50 {p50} us, \
+             p90 {p90}, p99 {p99}, p99.9 {p999}, longest {longest}; the path's p99.9 is {:.1} times \
+             this one's",
+            self.times.p999 / times.p999.max(f64::EPSILON)
+        );
     }
 }
 

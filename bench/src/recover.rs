@@ -10,6 +10,7 @@ mod fill;
 
 use crate::bed::{Bed, END_WITHIN, READY_WITHIN};
 use crate::connection::Connection;
+use crate::figures::scraped;
 use crate::record::{Keep, Run, table, value};
 use anyhow::{Context, ensure};
 use conductor_engine::{
@@ -194,7 +195,7 @@ impl<'a> Killing<'a> {
     /// The book must be whole: everything that was there, and what was sent.
     fn end(self) -> anyhow::Result<()> {
         let (_, text) = self.owner.page("/metrics")?;
-        let (found, expected) = (orders(&text), self.orders + self.sent);
+        let (found, expected) = (scraped(&text, "conductor_orders"), self.orders + self.sent);
         ensure!(
             found == Some(expected),
             "{found:?} orders rest, not {expected}: the times above are of a wrong book"
@@ -202,14 +203,6 @@ impl<'a> Killing<'a> {
         self.owner.terminate(END_WITHIN)?;
         Ok(())
     }
-}
-
-/// Orders at rest by the page of figures.
-fn orders(text: &str) -> Option<u64> {
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("conductor_orders{partition=\"0\"} "));
-    line?.trim().parse().ok()
 }
 
 const DAY_MS: u64 = 86_400_000;

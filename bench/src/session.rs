@@ -10,6 +10,7 @@ use crate::baseline::Articles;
 use crate::bed::{Bed, END_WITHIN, EVENT_QUEUE, READY_WITHIN};
 use crate::connection::Connection;
 use crate::cpu;
+use crate::figures::scraped;
 use crate::path::{Offered, OpenLoop, Watcher};
 use anyhow::{Context, ensure};
 use conductor_engine::{Command, Decimal, PairId, PartitionId, Side};
@@ -226,7 +227,7 @@ impl Session {
         per_second: f64,
         rewrites: u32,
     ) -> anyhow::Result<Offer> {
-        let groups = self.groups();
+        let groups = self.groups()?;
         let (expectation, mut store) = (self.expectation.clone(), self.store()?);
         let commands = self.workload.by_ref().take(count);
         let mut load = ExpectedLoad::new(commands, expectation.clone(), |_| {});
@@ -263,7 +264,7 @@ impl Session {
         Ok(Offer {
             offered,
             rewritten,
-            groups: self.groups() - groups,
+            groups: self.groups()? - groups,
         })
     }
 
@@ -275,15 +276,10 @@ impl Session {
     }
 
     /// Transactions of the conductor so far.
-    fn groups(&self) -> u64 {
-        let text = self.metrics();
-        let lines = text.lines();
-        let mut counts =
-            lines.filter_map(|line| line.strip_prefix("conductor_groups_total{partition=\"0\"} "));
-        counts
-            .next()
-            .and_then(|count| count.parse().ok())
-            .unwrap_or(0)
+    fn groups(&self) -> anyhow::Result<u64> {
+        scraped(&self.metrics(), "conductor_groups_total").context(
+            "the conductor's page does not tell its transactions: there is no time to print",
+        )
     }
 
     /// The page of figures of the conductor; empty where something else runs.

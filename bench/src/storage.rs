@@ -10,6 +10,7 @@ mod kinds;
 
 use crate::commit::stream;
 use crate::connection::{Connection, StoreAt};
+use crate::entry::id;
 use crate::record::{Keep, Run, table, value};
 use crate::stores::{self, Stores};
 use anyhow::{Context, bail, ensure};
@@ -17,7 +18,7 @@ use conductor_engine::matching::{AcceptedOrders, Cell, Matcher};
 use conductor_engine::staging::{Cursor, Write};
 use conductor_engine::{Command, FastBook, PartitionId};
 use conductor_io::keys::Keys;
-use conductor_io::resp::{Packer, Reply};
+use conductor_io::resp::Packer;
 use conductor_io::wire::{Digest, encode_event, store_writes};
 use conductor_tools::workload::{Workload, WorkloadOptions};
 use kinds::KINDS;
@@ -224,7 +225,7 @@ impl Session {
             let entries =
                 self.connection
                     .ask(&["XRANGE", self.keys.events(), "-", "+", "COUNT", &page])?;
-            let ids: Vec<String> = entries
+            let ids: Vec<&str> = entries
                 .elements()
                 .unwrap_or_default()
                 .iter()
@@ -233,8 +234,7 @@ impl Session {
             if ids.is_empty() {
                 return Ok(());
             }
-            let mut words = vec!["XDEL", self.keys.events()];
-            words.extend(ids.iter().map(String::as_str));
+            let words = [&["XDEL", self.keys.events()], &ids[..]].concat();
             self.connection.ask(&words)?;
         }
     }
@@ -249,10 +249,6 @@ impl Session {
                 .info_number("persistence", "aof_current_size")?,
         })
     }
-}
-
-fn id(entry: &Reply) -> Option<String> {
-    entry.elements()?.first()?.text().map(str::to_owned)
 }
 
 /// Until a host is full of what a cell writes at a rate.

@@ -25,13 +25,11 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::mpsc;
-use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// The conductor's own defaults.
 const PREFETCH: u16 = 512;
 const GROUP: usize = 256;
-const WAIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The variable that holds the store's password.
 pub(crate) const PASSWORD: &str = "CONDUCTOR_BENCH_STORE_PASSWORD";
 /// What the log says once it consumes.
@@ -74,10 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             login: Some(("admin".to_owned(), password)),
         })?,
         keys: Keys::new(PartitionId(0)),
-        wait: (arguments.replicas > 0).then_some(Wait {
-            replicas: arguments.replicas,
-            timeout: WAIT_TIMEOUT,
-        }),
+        wait: Wait::of(arguments.replicas),
         lines,
         next: 0,
         packet: Vec::new(),

@@ -3,12 +3,13 @@
 
 use super::conductor::At;
 use crate::connection::Connection;
+use crate::entry::{event, id};
 use anyhow::{Context, ensure};
 use conductor_engine::PartitionId;
 use conductor_io::amqp::{self, Outgoing, Publisher};
 use conductor_io::keys::{
     EVENT_EXCHANGE, HEADER_CAUSATION_ID, HEADER_PARTITION, HEADER_PARTITION_OFFSET,
-    HEADER_PARTITION_SEQUENCE, Keys, field,
+    HEADER_PARTITION_SEQUENCE, Keys,
 };
 use conductor_io::resp::{Packer, Reply};
 use conductor_io::wire::decode_event;
@@ -54,7 +55,9 @@ pub(crate) async fn run(at: At, stop: watch::Receiver<bool>) -> anyhow::Result<(
             continue;
         }
         for entry in entries(&reply).context("XREADGROUP gives entries")? {
-            let (id, body) = parts(entry).context("an entry has an id and an event")?;
+            let (id, body) = id(entry)
+                .zip(event(entry))
+                .context("an entry has an id and an event")?;
             let event = publish(&publisher, id, body).await?;
             settle(&mut store, &keys, id, &event)?;
         }
@@ -66,15 +69,6 @@ pub(crate) async fn run(at: At, stop: watch::Receiver<bool>) -> anyhow::Result<(
 
 fn entries(reply: &Reply) -> Option<&[Reply]> {
     reply.elements()?.first()?.elements()?.get(1)?.elements()
-}
-
-fn parts(entry: &Reply) -> Option<(&str, &[u8])> {
-    let fields = entry.elements()?;
-    let values = fields.get(1)?.elements()?;
-    let place = values
-        .iter()
-        .position(|part| part.text() == Some(field::EVENT))?;
-    Some((fields.first()?.text()?, values.get(place + 1)?.bytes()?))
 }
 
 /// Publishes one event and waits for its confirm; gives its id.

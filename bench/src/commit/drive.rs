@@ -2,10 +2,11 @@
 
 use super::load::{Load, StoredDue, Wait, packet};
 use crate::connection::{Connection, StoreAt};
+use crate::entry::{event, id};
 use crate::figures::{histogram, record};
 use anyhow::{Context, bail, ensure};
 use conductor_engine::{PairId, Side};
-use conductor_io::keys::{Keys, field};
+use conductor_io::keys::Keys;
 use conductor_io::resp::{Packer, Reply};
 use conductor_io::wire::Digest;
 use hdrhistogram::Histogram;
@@ -235,8 +236,7 @@ impl Drained {
             for entry in entries {
                 self.so_far
                     .line(event(entry).context("an entry holds an event")?);
-                let id = entry.elements().and_then(|parts| parts.first()?.text());
-                deletion.push(id.context("an entry has an id")?);
+                deletion.push(id(entry).context("an entry has an id")?);
             }
             self.events += entries.len();
             connection.ask(&deletion)?;
@@ -261,15 +261,6 @@ pub(crate) fn stream(connection: &mut Connection, key: &str) -> anyhow::Result<(
             digest.line(event(entry).context("an entry holds an event")?);
             count += 1;
         }
-        let id = last.elements().and_then(|parts| parts.first()?.text());
-        from = format!("({}", id.context("an entry has an id")?);
+        from = format!("({}", id(last).context("an entry has an id")?);
     }
-}
-
-fn event(entry: &Reply) -> Option<&[u8]> {
-    let fields = entry.elements()?.get(1)?.elements()?;
-    let place = fields
-        .iter()
-        .position(|part| part.text() == Some(field::EVENT))?;
-    fields.get(place + 1)?.bytes()
 }

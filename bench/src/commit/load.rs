@@ -1,6 +1,7 @@
 //! What is written: the seeded workload as the conductor commits it, spelled before the clock
 //! starts.
 
+use conductor_config::limits::DURABILITY_TIMEOUT_MS;
 use conductor_engine::event::Event;
 use conductor_engine::matching::{AcceptedOrders, Cell, Matcher};
 use conductor_engine::staging::{Cursor, Write};
@@ -21,6 +22,17 @@ const PAIRS: u32 = 8;
 pub(crate) struct Wait {
     pub(crate) replicas: u32,
     pub(crate) timeout: Duration,
+}
+
+impl Wait {
+    /// For the disks of so many replicas, as long as a conductor waits unless configured; nothing
+    /// where there are none.
+    pub(crate) fn of(replicas: u32) -> Option<Self> {
+        (replicas > 0).then_some(Self {
+            replicas,
+            timeout: Duration::from_millis(DURABILITY_TIMEOUT_MS.default),
+        })
+    }
 }
 
 /// One group, ready to be sent.

@@ -45,7 +45,7 @@ pub(crate) fn pace(
         let drain = scope.spawn(|| drain(store, &keys, pace, &ended));
         let times = {
             let _ended = Ended(&ended);
-            commit(store, &mut spelling, pace)
+            commit(store, &keys, &mut spelling, pace)
         };
         (times, drain.join())
     });
@@ -77,12 +77,12 @@ impl Drop for Ended<'_> {
 
 fn commit(
     store: &StoreAt,
+    keys: &Keys,
     spelling: &mut Spelling<impl Iterator<Item = Command>>,
     pace: Pace,
 ) -> anyhow::Result<Histogram<u64>> {
-    let keys = Keys::new(PartitionId(0));
     let mut core = Core::open(store, pace.wait)?;
-    core.own(&keys)?;
+    core.own(keys)?;
     let (mut times, mut bytes) = (histogram(), Vec::new());
     #[expect(
         clippy::cast_precision_loss,
@@ -92,7 +92,7 @@ fn commit(
     let began = Instant::now();
     let mut due = began;
     while let Some(group) = spelling.next_group(pace.group)? {
-        let replies = packet(&keys, &group, pace.wait, &mut bytes);
+        let replies = packet(keys, &group, pace.wait, &mut bytes);
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         core.send(&bytes)?;
         core.one_packet(replies, group.writes)?;
